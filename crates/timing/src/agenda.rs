@@ -236,7 +236,7 @@ impl Agenda {
 
     /// Empties a list: tells each waiter `time`, or its own `from` if that is later. Returns how many waiters
     /// added by [`Self::wait_for_task`] could have used the result before `time`.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn tell_all(&mut self, list: &mut List, time: u64) -> u64 {
         let (mut place, mut delayed) = (std::mem::take(list).first, 0);
         while place != NONE {

@@ -61,8 +61,7 @@ impl Calendar {
     pub(crate) fn add(&mut self, now: u64, time: u64, (thread, event): (Thread, Event)) {
         let place = self.free;
         let Some(entry) = self.entries.get_mut(place as usize) else {
-            self.make_entry();
-            return self.add(now, time, (thread, event));
+            return self.add_to_more(now, time, (thread, event));
         };
         self.free = entry.next;
         *entry = Entry { event, next: NONE, thread };
@@ -73,10 +72,12 @@ impl Calendar {
         }
     }
 
+    /// Like [`Self::add`], where no entry is unused.
     #[cold]
     #[inline(never)]
-    fn make_entry(&mut self) {
+    fn add_to_more(&mut self, now: u64, time: u64, event: (Thread, Event)) {
         self.entries.push(Entry { event: Event::Dispatch, next: self.free + 1, thread: 0 });
+        self.add(now, time, event);
     }
 
     #[cold]

@@ -12,6 +12,8 @@ pub(crate) const NONE: u32 = u32::MAX;
 #[derive(Clone, Debug)]
 pub(crate) struct Ring<T> {
     places: Box<[T]>,
+    /// Length minus one; the length is a power of two.
+    mask: usize,
     /// Number of the next record; numbers wrap around after 2³².
     next: u32,
 }
@@ -20,7 +22,8 @@ impl<T: Copy + Default> Ring<T> {
     /// Makes a ring for at least `records` records.
     pub(crate) fn new(records: usize) -> Self {
         let length = records.next_power_of_two();
-        Self { places: vec![T::default(); length].into_boxed_slice(), next: 0 }
+        let places = vec![T::default(); length].into_boxed_slice();
+        Self { places, mask: length - 1, next: 0 }
     }
 
     /// Number that the next record will get.
@@ -45,10 +48,11 @@ impl<T: Copy + Default> Ring<T> {
         self.next.wrapping_sub(floor) as usize + records > self.places.len() / 2
     }
 
-    /// The records that the next `records` pushes will overwrite.
-    #[inline]
-    pub(crate) fn oldest(&self, records: usize) -> impl Iterator<Item = &T> {
-        (0..records as u32).map(|record| &self[self.next.wrapping_add(record)])
+    /// The records that the next `records` pushes will overwrite, in two slices.
+    pub(crate) fn oldest(&self, records: usize) -> [&[T]; 2] {
+        let (wrapped, rest) = self.places.split_at(self.next as usize & self.mask);
+        let first = records.min(rest.len());
+        [&rest[..first], &wrapped[..records - first]]
     }
 
     /// Adds a record; returns its number.
@@ -106,14 +110,14 @@ impl<T> Index<u32> for Ring<T> {
 
     #[inline(always)]
     fn index(&self, number: u32) -> &T {
-        &self.places[number as usize & (self.places.len() - 1)]
+        &self.places[number as usize & self.mask]
     }
 }
 
 impl<T> IndexMut<u32> for Ring<T> {
     #[inline(always)]
     fn index_mut(&mut self, number: u32) -> &mut T {
-        &mut self.places[number as usize & (self.places.len() - 1)]
+        &mut self.places[number as usize & self.mask]
     }
 }
 
@@ -125,13 +129,17 @@ pub(crate) fn further_back(next: u32, one: u32, other: u32) -> u32 {
 
 /// Array with one item for each of the latest instructions, at the instruction number modulo the length.
 #[derive(Clone, Debug)]
-pub(crate) struct Lane<T>(Box<[T]>);
+pub(crate) struct Lane<T> {
+    items: Box<[T]>,
+    /// Length minus one; the length is a power of two.
+    mask: usize,
+}
 
 impl<T: Copy> Lane<T> {
     /// Makes an array for this many instructions, a power of two; each element is a copy of `item`.
     pub(crate) fn new(instructions: usize, item: T) -> Self {
         assert!(instructions.is_power_of_two());
-        Self(vec![item; instructions].into_boxed_slice())
+        Self { items: vec![item; instructions].into_boxed_slice(), mask: instructions - 1 }
     }
 }
 
@@ -140,14 +148,14 @@ impl<T> Index<u64> for Lane<T> {
 
     #[inline(always)]
     fn index(&self, number: u64) -> &T {
-        &self.0[number as usize & (self.0.len() - 1)]
+        &self.items[number as usize & self.mask]
     }
 }
 
 impl<T> IndexMut<u64> for Lane<T> {
     #[inline(always)]
     fn index_mut(&mut self, number: u64) -> &mut T {
-        &mut self.0[number as usize & (self.0.len() - 1)]
+        &mut self.items[number as usize & self.mask]
     }
 }
 
@@ -161,11 +169,11 @@ mod tests {
         (0..12).for_each(|record| assert_eq!(ring.push(record * 10), record));
         assert!(!ring.has(7) && ring.has(8) && ring.has(11) && !ring.has(12) && !ring.has(NONE));
         assert!(ring.is_short_of(8, 1) && !ring.is_short_of(8, 0) && !ring.is_short_of(9, 1));
-        assert_eq!((ring[4], *ring.oldest(1).next().unwrap()), (40, 40));
+        assert_eq!((ring[4], ring.oldest(1)[0][0]), (40, 40));
         ring.grow();
         (4..12).for_each(|number| assert_eq!(ring[number], number * 10));
         assert!(!ring.is_short_of(5, 1) && ring.has(4));
         (12..20).for_each(|record| assert_eq!(ring.push(record * 10), record));
-        assert_eq!((ring[4], *ring.oldest(1).next().unwrap()), (40, 40));
+        assert_eq!((ring[4], ring.oldest(1)[0][0]), (40, 40));
     }
 }

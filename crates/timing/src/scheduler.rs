@@ -2,8 +2,9 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
 
-use crate::near::{NEAR, NearCycles, place};
+use crate::near::{NEAR, place};
 
 /// Scheduler entries, each held by an instruction from dispatch to issue. Issue is out of order.
 #[derive(Clone, Debug)]
@@ -77,11 +78,8 @@ impl Scheduler {
     /// Allocates an entry from cycle `dispatch` on for an instruction that will issue at cycle `time`.
     #[inline]
     pub(crate) fn pass(&mut self, time: u64, dispatch: u64) {
-        if time > dispatch && self.is_limited() {
-            if self.issues.is_far(time) {
-                self.issues.pass(dispatch);
-            }
-            self.issues.add(time);
+        if time > dispatch {
+            self.issues.add(time, dispatch);
         }
     }
 }
@@ -91,7 +89,6 @@ impl Scheduler {
 struct Times {
     /// Count of each of the next [`NEAR`] cycles, at index [`place`] of the cycle.
     counts: Box<[u32; NEAR as usize]>,
-    near: NearCycles,
     /// Cycles [`NEAR`] or more ahead.
     far: BinaryHeap<Reverse<u64>>,
     /// Cycle up to which all have been dropped.
@@ -101,50 +98,58 @@ struct Times {
 
 impl Default for Times {
     fn default() -> Self {
-        Self {
-            counts: Box::new([0; NEAR as usize]),
-            near: NearCycles::default(),
-            far: BinaryHeap::new(),
-            passed: 0,
-            count: 0,
-        }
+        Self { counts: Box::new([0; NEAR as usize]), far: BinaryHeap::new(), passed: 0, count: 0 }
     }
 }
 
 impl Times {
-    #[inline]
-    fn add(&mut self, time: u64) {
-        if time <= self.passed {
-            return;
+    /// Adds a cycle. If that is far ahead, the cycles up to `now` are dropped first.
+    #[inline(always)]
+    fn add(&mut self, time: u64, now: u64) {
+        // Cycles that have passed are as far.
+        if time.wrapping_sub(self.passed + 1) >= NEAR - 1 {
+            return self.add_far(time, now);
         }
         self.count += 1;
-        if time - self.passed < NEAR {
-            self.counts[place(time)] += 1;
-            self.near.add(time);
-        } else {
+        self.counts[place(time)] += 1;
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add_far(&mut self, time: u64, now: u64) {
+        self.pass(now);
+        if time >= self.passed + NEAR {
+            self.count += 1;
             self.far.push(Reverse(time));
+        } else if time > self.passed {
+            self.add(time, now);
         }
     }
 
-    /// True if a cycle is [`NEAR`] or more after `passed`, so that it belongs in `far`.
-    #[inline]
-    fn is_far(&self, time: u64) -> bool {
-        time >= self.passed + NEAR
+    fn first(&self) -> Option<u64> {
+        if self.count == self.far.len() {
+            return Some(self.far.peek()?.0);
+        }
+        (self.passed + 1..self.passed + NEAR).find(|&time| self.counts[place(time)] != 0)
     }
 
+    /// Drops the cycles at these indices of `counts`.
     #[inline]
-    fn first(&self) -> Option<u64> {
-        self.near.first(self.passed).or_else(|| Some(self.far.peek()?.0))
+    fn drop_near(&mut self, places: Range<usize>) {
+        let dropped: u32 = self.counts[places].iter_mut().map(std::mem::take).sum();
+        self.count -= dropped as usize;
     }
 
     /// Drops the cycles up to and including `until`.
     fn pass(&mut self, until: u64) {
-        while self.count > self.far.len()
-            && let Some(time) = self.near.first(self.passed)
-            && time <= until
-        {
-            self.near.remove(time);
-            self.count -= std::mem::take(&mut self.counts[place(time)]) as usize;
+        let cycles = until.saturating_sub(self.passed).min(NEAR) as usize;
+        if self.count > self.far.len() {
+            let first = place(self.passed + 1);
+            let end = first + cycles;
+            self.drop_near(first..end.min(NEAR as usize));
+            if end > NEAR as usize {
+                self.drop_near(0..end - NEAR as usize);
+            }
         }
         self.passed = self.passed.max(until);
         while let Some(&Reverse(time)) = self.far.peek()
@@ -152,7 +157,7 @@ impl Times {
         {
             self.far.pop();
             self.count -= 1;
-            self.add(time);
+            self.add(time, until);
         }
     }
 }
@@ -173,7 +178,7 @@ mod tests {
             let mut now = 0;
             for (ahead, like, further) in steps {
                 for _ in 0..like {
-                    times.add(now + ahead);
+                    times.add(now + ahead, now);
                     expected.push(now + ahead);
                 }
                 now += further;

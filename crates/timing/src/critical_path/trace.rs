@@ -104,18 +104,16 @@ impl Tracer<'_> {
         (instructions.entries[number].kind & WAITED != 0).then(|| &instructions.waiting[number])
     }
 
-    /// Producers of an instruction's source registers: index of the source, and number of the instruction
-    /// that wrote it.
-    fn producers(&self, number: u64) -> impl Iterator<Item = (usize, u64)> + use<> {
+    /// Instruction that wrote the register of source number `place` of an instruction; `None` if that retired
+    /// before the dispatch.
+    #[inline(always)]
+    fn producer_of(&self, number: u64, place: usize) -> Option<u64> {
         let instructions = self.times.instructions;
-        // A writer further back than the reorder buffer reaches retired before the dispatch.
-        let reach = instructions.reorder_buffer as u32;
-        let producers = instructions.entries[number].producers.into_iter().enumerate();
-        producers.filter_map(move |(place, writer)| {
-            let back = (number as u32).wrapping_sub(writer);
-            let is_near = writer != NONE && (1..=reach).contains(&back);
-            is_near.then(|| Some((place, number.checked_sub(back.into())?))).flatten()
-        })
+        let writer = instructions.entries[number].producers[place];
+        let back = (number as u32).wrapping_sub(writer).into();
+        // A writer further back than the reorder buffer reaches has retired.
+        let is_near = writer != NONE && (1..=instructions.reorder_buffer).contains(&back);
+        (is_near && back <= number).then(|| number - back)
     }
 
     /// Cycles that determine when an instruction completes. If it never waited, they are computed from its
@@ -128,7 +126,8 @@ impl Tracer<'_> {
         let instructions = self.times.instructions;
         let entry = &instructions.entries[number];
         let (mut addresses, mut operands) = (entry.dispatched, 0);
-        for (place, writer) in self.producers(number) {
+        for place in 0..entry.operands.used_sources() {
+            let Some(writer) = self.producer_of(number, place) else { continue };
             let ready = instructions.entries[writer].result;
             if ready == UNKNOWN {
                 continue;
@@ -239,10 +238,10 @@ impl Tracer<'_> {
         if instructions.entries[number].dispatched == time {
             return Node::Dispatch(number);
         }
-        let mut producers = self.producers(number);
-        let found =
-            producers.find(|&(_, it)| self.has(it) && instructions.entries[it].result == time);
-        found.map_or(Node::Dispatch(number), |(_, producer)| Node::Result(producer))
+        let sources = 0..instructions.entries[number].operands.used_sources();
+        let mut producers = sources.filter_map(|place| self.producer_of(number, place));
+        let found = producers.find(|&it| self.has(it) && instructions.entries[it].result == time);
+        found.map_or(Node::Dispatch(number), Node::Result)
     }
 
     fn dispatch(&mut self, number: u64) -> Option<Node> {

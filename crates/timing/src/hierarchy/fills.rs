@@ -123,8 +123,10 @@ impl Hierarchy {
     #[inline(never)]
     fn make_room(&mut self) {
         // A line on its way that is older than the floor is a prefetch, or read in the background.
+        let are_on_their_way =
+            |fills: &[Fill]| fills.iter().any(|fill| fill.state == State::OnItsWay);
         while self.fills.is_short_of(self.floor, AT_ONCE)
-            || self.fills.oldest(AT_ONCE).any(|fill| fill.state == State::OnItsWay)
+            || self.fills.oldest(AT_ONCE).into_iter().any(are_on_their_way)
         {
             self.fills.grow();
         }

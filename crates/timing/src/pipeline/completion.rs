@@ -19,8 +19,10 @@ impl Core {
         }
         if first_access != NONE {
             self.start_accesses(first_access, time, at_dispatch);
+            self.complete(number);
+        } else if waiting.missing_operands == 0 {
+            self.has_everything(number);
         }
-        self.complete(number);
     }
 
     /// Notes that a source register of a waiting instruction is ready at cycle `time`; issues the instruction
@@ -38,15 +40,17 @@ impl Core {
             waiting.missing_addresses -= 1;
         }
         let has_addresses = waiting.missing_addresses == 0;
-        if has_addresses && waiting.missing_operands == 0 {
+        let has_operands = has_addresses && waiting.missing_operands == 0;
+        let is_loaded = waiting.unloaded == 0;
+        if has_operands {
             let issue = waiting.addresses.max(waiting.operands);
             self.scheduler.issue(issue, self.instructions.entries[number].dispatched);
             self.may_dispatch |= self.scheduler.is_limited();
         }
         if has_addresses && !is_data {
             self.addresses_known(number, false);
-        } else {
-            self.complete(number);
+        } else if has_operands && is_loaded {
+            self.has_everything(number);
         }
     }
 
@@ -96,28 +100,39 @@ impl Core {
     #[inline]
     pub(super) fn retire_instructions(&mut self) {
         loop {
-            let Self { instructions, retire, .. } = self;
-            let stop = instructions.next.min(self.demands.oldest_number).min(self.boundary);
-            if !instructions.retire_plain(stop, retire) {
+            let stop = self.instructions.next.min(self.boundary);
+            while self.instructions.oldest < stop {
+                if !self.retire_instruction(self.instructions.oldest) {
+                    return;
+                }
+            }
+            if self.instructions.oldest < self.boundary {
                 return;
             }
-            let number = instructions.oldest;
-            if number == self.boundary {
-                self.reach_boundary();
-            } else if number == instructions.next || !self.retire_demanding(number) {
-                return;
-            }
+            self.reach_boundary();
         }
     }
 
-    /// Retires an instruction with loads, stores or front-end stalls and starts its writes; returns false if
-    /// its retire cycle is not known yet.
+    /// Retires an instruction; returns false if its retire cycle is not known yet.
+    #[inline(always)]
+    fn retire_instruction(&mut self, number: u64) -> bool {
+        let entry = &mut self.instructions.entries[number];
+        if entry.result == UNKNOWN {
+            return false;
+        }
+        if number == self.demands.oldest_number {
+            return self.retire_demanding(number);
+        }
+        entry.retired = self.retire.pass(entry.result);
+        self.instructions.oldest += 1;
+        true
+    }
+
+    /// Retires an instruction with loads, stores or front-end stalls, whose result is known, and starts its
+    /// writes; returns false if its retire cycle is not known yet.
     fn retire_demanding(&mut self, number: u64) -> bool {
         let instructions = &mut self.instructions;
         let mut result = instructions.entries[number].result;
-        if result == UNKNOWN {
-            return false;
-        }
         let demand = *self.demands.oldest();
         if demand.stores > 0 && instructions.entries[number].kind & WAITED != 0 {
             let waiting = &instructions.waiting[number];
@@ -137,25 +152,5 @@ impl Core {
             self.write_store(demand.first_store.wrapping_add(store), retired);
         }
         true
-    }
-}
-
-impl Instructions {
-    /// Retires instructions before number `stop`, none of which has accesses; returns false if the result of
-    /// one is not known yet.
-    #[inline]
-    fn retire_plain(&mut self, stop: u64, retire: &mut InOrder) -> bool {
-        let mut width = *retire;
-        let mut number = self.oldest;
-        while number < stop {
-            let entry = &mut self.entries[number];
-            if entry.result == UNKNOWN {
-                break;
-            }
-            entry.retired = width.pass(entry.result);
-            number += 1;
-        }
-        (self.oldest, *retire) = (number, width);
-        number >= stop
     }
 }

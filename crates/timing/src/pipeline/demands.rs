@@ -29,21 +29,24 @@ pub(super) struct Demand {
 
 impl Default for Demand {
     fn default() -> Self {
-        Self {
-            number: 0,
-            first_access: NONE,
-            first_store: 0,
-            loads: 0,
-            hits: 0,
-            unloaded: 0,
-            untranslated: 0,
-            stores: 0,
-            flags: 0,
-        }
+        Self::NONE
     }
 }
 
 impl Demand {
+    /// Needs of an instruction that needs only registers.
+    pub(super) const NONE: Self = Self {
+        number: 0,
+        first_access: NONE,
+        first_store: 0,
+        loads: 0,
+        hits: 0,
+        unloaded: 0,
+        untranslated: 0,
+        stores: 0,
+        flags: 0,
+    };
+
     /// True if the instruction needs more than register operands.
     #[inline]
     pub(super) fn is_demanding(&self) -> bool {

@@ -1,61 +1,85 @@
 //! Dispatch: in program order, `width` instructions a cycle.
 
 use super::demands::{Demand, SERIALIZES, STOPS, WAITS};
-use super::instructions::{HITS, Operands, Reader, Register, SERIAL, STORES, WAITED, Waiting};
+use super::instructions::{HITS, Operands, Reader, SERIAL, STORES, WAITED, Waiting};
 use super::*;
 
 impl Core {
     /// Dispatches instructions in program order, as far as their dispatch cycles are known.
     pub(super) fn dispatch_instructions(&mut self) {
-        while self.dispatch_plain() && self.instructions.next < self.instructions.handed {
-            if !self.dispatch_demanding() {
+        let Instructions { handed, oldest, reorder_buffer, .. } = self.instructions;
+        let end = handed.min(oldest + reorder_buffer);
+        while self.instructions.next < end {
+            let number = self.instructions.next;
+            let is_dispatched = if number == self.demands.next_number {
+                self.dispatch_demanding(number)
+            } else {
+                self.dispatch_plain(number)
+            };
+            if !is_dispatched {
                 return;
             }
         }
     }
 
-    /// Dispatches the instructions before the next demanding one; returns false if dispatch has to wait.
-    fn dispatch_plain(&mut self) -> bool {
-        let stop = self.instructions.handed.min(self.demands.next_number);
-        while self.instructions.next < stop {
-            let now = self.shared.agenda.now;
-            let (scheduler, dispatch) = (&mut self.scheduler, &mut self.dispatch);
-            match self.instructions.dispatch_plain(stop, (scheduler, dispatch), self.available, now)
-            {
-                Outcome::Done => {}
-                Outcome::FullReorderBuffer => return false,
-                Outcome::FullScheduler(again) => {
-                    self.try_again(again);
-                    return false;
-                }
-                Outcome::Waits(number, sources) => {
-                    self.wait(number, self.dispatch.cycle, &Demand::default(), sources, 0);
-                }
-            }
+    /// Dispatches an instruction that needs only registers, and computes its result if that is known; returns
+    /// false if it has to wait for an entry of the scheduler.
+    #[inline(always)]
+    fn dispatch_plain(&mut self, number: u64) -> bool {
+        let available = self.available;
+        let mut time = self.instructions.room(number).max(available);
+        if self.scheduler.is_full() {
+            let earliest = time.max(self.dispatch.cycle);
+            let Some(free) = self.scheduler_room(earliest) else { return false };
+            time = free;
         }
+        let cycle = self.dispatch.pass(time);
+        let Instructions { entries, registers, latencies, next, .. } = &mut self.instructions;
+        *next += 1;
+        let entry = &mut entries[number];
+        (entry.dispatched, entry.available, entry.kind) = (cycle, available, 0);
+        let Operands { sources, destinations, operation, .. } = entry.operands;
+        let (one, two) = (registers.at(sources[0]), registers.at(sources[1]));
+        let mut issue = cycle.max(one.ready).max(two.ready);
+        entry.producers = [one.writer, two.writer, NONE, NONE];
+        if sources[2] | sources[3] != 0 {
+            let (three, four) = (registers.at(sources[2]), registers.at(sources[3]));
+            issue = issue.max(three.ready).max(four.ready);
+            (entry.producers[2], entry.producers[3]) = (three.writer, four.writer);
+        }
+        if issue == UNKNOWN {
+            self.wait(number, cycle, &Demand::NONE, 0);
+            return true;
+        }
+        let result = issue + u64::from(latencies[usize::from(operation & 7)]);
+        entry.result = result;
+        registers.write(number, destinations, result);
+        self.scheduler.pass(issue, cycle);
         true
     }
 
-    /// Schedules another try of dispatch at cycle `again`, because the scheduler is full.
-    #[cold]
-    fn try_again(&mut self, again: Option<u64>) {
-        if let Some(again) = again
-            && (self.dispatch_alarm <= self.shared.agenda.now || again < self.dispatch_alarm)
-        {
-            self.dispatch_alarm = again;
-            self.shared.agenda.schedule(again, Event::Dispatch);
+    /// First cycle from `time` on at which the scheduler has a free entry. `None` if that is not known yet; then
+    /// dispatch is tried again later.
+    #[inline(never)]
+    fn scheduler_room(&mut self, time: u64) -> Option<u64> {
+        let now = self.shared.agenda.now;
+        match self.scheduler.free_at(time, now) {
+            Ok(free) => return Some(free),
+            Err(Some(again)) if self.dispatch_alarm <= now || again < self.dispatch_alarm => {
+                self.dispatch_alarm = again;
+                self.shared.agenda.schedule(again, Event::Dispatch);
+            }
+            Err(_) => {}
         }
+        None
     }
 
     /// Dispatches an instruction with accesses or front-end stalls, or that serializes; returns false if it
     /// has to wait.
-    fn dispatch_demanding(&mut self) -> bool {
+    #[inline(always)]
+    fn dispatch_demanding(&mut self, number: u64) -> bool {
         let Demand { flags, loads, stores, .. } = *self.demands.next();
         let instructions = &self.instructions;
-        let number = instructions.next;
-        if number >= instructions.oldest + instructions.reorder_buffer {
-            return false;
-        }
         let mut time = self.dispatch.cycle;
         if loads > 0 {
             let Some(room) = self.load_queue.free_at(loads.into()) else { return false };
@@ -85,18 +109,11 @@ impl Core {
             }
         }
         if self.scheduler.is_full() {
-            match self.scheduler.free_at(time, self.shared.agenda.now) {
-                Ok(free) => {
-                    if free > time {
-                        store_queue_writer = 0;
-                    }
-                    time = free;
-                }
-                Err(again) => {
-                    self.try_again(again);
-                    return false;
-                }
+            let Some(free) = self.scheduler_room(time) else { return false };
+            if free > time {
+                store_queue_writer = 0;
             }
+            time = free;
         }
         let dispatch = self.dispatch.pass(time);
         self.available = available;
@@ -126,7 +143,7 @@ impl Core {
         let sources = operands.sources.map(|source| registers.at(source));
         entry.producers = sources.map(|source| source.writer);
         if demand.flags & WAITS != 0 {
-            return self.wait(number, dispatch, demand, sources, store_queue_writer);
+            return self.wait(number, dispatch, demand, store_queue_writer);
         }
         let (mut addresses, mut issue) = (dispatch, dispatch);
         for (place, source) in sources.iter().enumerate().take(operands.used_sources()) {
@@ -136,7 +153,7 @@ impl Core {
             }
         }
         if issue == UNKNOWN || store_queue_writer > 0 {
-            return self.wait(number, dispatch, demand, sources, store_queue_writer);
+            return self.wait(number, dispatch, demand, store_queue_writer);
         }
         // At most loads that are hits, and translated stores: all times are known.
         let mut done = issue;
@@ -155,33 +172,27 @@ impl Core {
     }
 
     /// Notes what a dispatched instruction waits for: source registers that are not ready, and its accesses.
-    fn wait(
-        &mut self,
-        number: u64,
-        dispatch: u64,
-        demand: &Demand,
-        sources: [Register; 4],
-        store_queue_writer: u32,
-    ) {
+    fn wait(&mut self, number: u64, dispatch: u64, demand: &Demand, store_queue_writer: u32) {
         let instructions = &mut self.instructions;
         let entry = &mut instructions.entries[number];
         entry.kind |= WAITED;
         entry.result = UNKNOWN;
-        let operands = entry.operands;
-        instructions.registers.write(number, operands.destinations, UNKNOWN);
+        let (operands, producers) = (entry.operands, entry.producers);
         let (mut addresses, mut known_operands) = (dispatch, 0);
         let (mut unknown, mut unknown_data) = (0_u8, 0_u8);
-        for (place, source) in sources.iter().enumerate().take(operands.used_sources()) {
+        let ready = operands.sources.map(|source| instructions.registers.at(source).ready);
+        for (place, &ready) in ready.iter().enumerate().take(operands.used_sources()) {
             let is_data = operands.data_sources >> place & 1;
-            if source.ready == UNKNOWN {
+            if ready == UNKNOWN {
                 unknown |= 1 << place;
                 unknown_data |= is_data << place;
             } else if is_data != 0 {
-                known_operands = source.ready.max(known_operands);
+                known_operands = ready.max(known_operands);
             } else {
-                addresses = source.ready.max(addresses);
+                addresses = ready.max(addresses);
             }
         }
+        instructions.registers.write(number, operands.destinations, UNKNOWN);
         let missing_addresses = (unknown & !unknown_data).count_ones() as u8;
         instructions.waiting[number] = Waiting {
             addresses,
@@ -206,7 +217,7 @@ impl Core {
         while unknown != 0 {
             let place = unknown.trailing_zeros() as usize;
             unknown &= unknown - 1;
-            self.instructions.add_reader(sources[place & 3].writer, Reader::new(number, place));
+            self.instructions.add_reader(producers[place & 3], Reader::new(number, place));
         }
         if missing_addresses == 0 {
             // At dispatch unless a register comes later.
@@ -215,72 +226,7 @@ impl Core {
     }
 }
 
-/// Reason for which the dispatch loop over non-demanding instructions ends.
-enum Outcome {
-    Done,
-    FullReorderBuffer,
-    /// Scheduler full; dispatch is to be tried again at this cycle, if known.
-    FullScheduler(Option<u64>),
-    /// The instruction of this number was dispatched and waits for one of these registers.
-    Waits(u64, [Register; 4]),
-}
-
 impl Instructions {
-    /// Dispatches instructions before number `stop`, all of which need only registers, and computes their
-    /// results where known.
-    #[inline]
-    fn dispatch_plain(
-        &mut self,
-        stop: u64,
-        (scheduler, dispatch): (&mut Scheduler, &mut InOrder),
-        available: u64,
-        now: u64,
-    ) -> Outcome {
-        let end = stop.min(self.oldest + self.reorder_buffer);
-        let mut outcome = if end < stop { Outcome::FullReorderBuffer } else { Outcome::Done };
-        let (mut width, mut next) = (*dispatch, end);
-        // Scheduler entries that are free for certain: each instruction takes one at most.
-        let mut free = scheduler.free();
-        for number in self.next..end {
-            let mut time = self.room(number).max(available);
-            if free == 0 {
-                match scheduler.free_at(time.max(width.cycle), now) {
-                    Ok(cycle) => time = cycle,
-                    Err(again) => {
-                        (outcome, next) = (Outcome::FullScheduler(again), number);
-                        break;
-                    }
-                }
-                free = scheduler.free();
-            }
-            free -= 1;
-            let cycle = width.pass(time);
-            let entry = &mut self.entries[number];
-            (entry.dispatched, entry.available, entry.kind) = (cycle, available, 0);
-            let Operands { sources, destinations, operation, .. } = entry.operands;
-            let registers = &mut self.registers;
-            let (one, two) = (registers.at(sources[0]), registers.at(sources[1]));
-            let mut issue = cycle.max(one.ready).max(two.ready);
-            entry.producers = [one.writer, two.writer, NONE, NONE];
-            if sources[2] | sources[3] != 0 {
-                let (three, four) = (registers.at(sources[2]), registers.at(sources[3]));
-                issue = issue.max(three.ready).max(four.ready);
-                (entry.producers[2], entry.producers[3]) = (three.writer, four.writer);
-            }
-            if issue == UNKNOWN {
-                let sources = sources.map(|source| registers.at(source));
-                (outcome, next) = (Outcome::Waits(number, sources), number + 1);
-                break;
-            }
-            let result = issue + u64::from(self.latencies[usize::from(operation & 7)]);
-            entry.result = result;
-            registers.write(number, destinations, result);
-            scheduler.pass(issue, cycle);
-        }
-        (self.next, *dispatch) = (next, width);
-        outcome
-    }
-
     /// Cycle from which the reorder buffer has room for instruction `number`. Before the first instructions
     /// the lane is empty: there was room at time 0.
     #[inline(always)]

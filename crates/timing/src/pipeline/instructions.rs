@@ -22,7 +22,7 @@ pub(crate) struct Operands {
 impl Operands {
     /// Number of sources without unused ones at the end, rounded up: few instructions have more than two.
     #[inline]
-    pub(super) fn used_sources(self) -> usize {
+    pub(crate) fn used_sources(self) -> usize {
         if self.sources[2] | self.sources[3] == 0 { 2 } else { 4 }
     }
 }

@@ -21,7 +21,7 @@ use crate::ring::{NONE, Ring, further_back};
 use crate::shortcuts::Shortcuts;
 use statistics::look_up_share;
 pub(crate) use statistics::{SHARES, Share, TranslationStatistics};
-use walk::{Needs, Task, Walk};
+use walk::{Lead, Needs, Task, Walk};
 use walkers::Walkers;
 
 /// Initial capacity of the ring buffer of walks.
@@ -260,72 +260,86 @@ impl Translation {
     fn add_walk(&mut self, memory: &mut Hierarchy, steps: &[Step], now: u64) -> u32 {
         self.make_room(steps.len());
         let id = self.walks.next();
-        let first = self.tasks.next();
-        let mut walk = Walk::new(first);
-        // Numbers of the next task, and of the first task of the last stage. No step has this stage.
-        let (mut next, mut begin, mut stage, mut reads) = (first, first, u16::MAX, 0);
-        for &Step { stage: of_step, purpose, action } in steps {
+        let mut walk = Walk::new(self.tasks.next());
+        // Number of the first task of the last stage. No step has this stage.
+        let (mut begin, mut stage, mut reads) = (walk.first, u16::MAX, 0);
+        let mut lead = Lead::default();
+        let mut rest = steps.iter();
+        while let Some(&Step { stage: of_step, purpose, action }) = rest.next() {
             if let Action::Fill { unit, slot } = action {
                 self.statistics.unit_accesses[unit as usize] += 1;
                 // The entry is usable when the tasks so far are done: a fill takes no time.
                 self.slots[unit as usize][slot as usize] = Slot { walk: id, task: begin };
-                if next != first {
+                if walk.tasks > 0 {
                     continue;
                 }
             }
             let begins_stage = stage != u16::from(of_step);
             if begins_stage {
-                (stage, reads, begin) = (of_step.into(), 0, next);
-            } else {
-                self.tasks[begin].stage += 1;
+                (stage, reads) = (of_step.into(), 0);
             }
-            let mut needs = Needs::Nothing;
-            let (latency, share, is_walkers) = match action {
+            let (needs, latency, share, is_walkers) = match action {
                 Action::Read { address } => {
-                    needs = Needs::Line(self.look_up_line(memory, address, now));
-                    reads += 1;
                     let is_walkers = self.reads_with_walker[purpose as usize];
                     walk.reads |= is_walkers;
+                    reads += 1;
                     if !is_walkers || reads > PARALLEL_READS {
                         memory.read_without_walker(self.walker_level);
                     }
-                    (0, purpose as u8, is_walkers)
+                    let line = self.look_up_line(memory, address, now);
+                    (Needs::Line(line), 0, purpose as u8, is_walkers)
                 }
-                Action::Hit { unit, slot } => {
+                Action::Hit { unit, .. } | Action::Miss { unit } => {
                     self.statistics.unit_accesses[unit as usize] += 1;
-                    let entry = self.entry(unit, slot, now);
-                    if !entry.is_here() {
-                        needs = Needs::Entry(entry);
+                    let LookUp { hit, miss, share, is_walkers } =
+                        self.look_ups[unit as usize][purpose as usize];
+                    let (entry, cycles) = match action {
+                        Action::Hit { slot, .. } => (self.entry(unit, slot, now), hit),
+                        _ => (Translated::HERE, miss),
+                    };
+                    let next = rest.as_slice().first().filter(|next| next.stage != of_step);
+                    match next.map(|next| (next.action, next.purpose)) {
+                        _ if !begins_stage || !entry.is_here() => {}
+                        Some((Action::Read { .. }, reason))
+                            if is_walkers && self.reads_with_walker[reason as usize] =>
+                        {
+                            lead = Lead { cycles, share };
+                            continue;
+                        }
+                        Some((Action::Hit { .. } | Action::Miss { .. }, _))
+                            if !is_walkers && walk.tasks == 0 && walk.lead.cycles == 0 =>
+                        {
+                            walk.lead = Lead { cycles, share };
+                            continue;
+                        }
+                        _ => {}
                     }
-                    let LookUp { hit, share, is_walkers, .. } =
-                        self.look_ups[unit as usize][purpose as usize];
-                    (hit, share, is_walkers)
-                }
-                Action::Miss { unit } => {
-                    self.statistics.unit_accesses[unit as usize] += 1;
-                    let LookUp { miss, share, is_walkers, .. } =
-                        self.look_ups[unit as usize][purpose as usize];
-                    (miss, share, is_walkers)
+                    (Needs::entry(entry), cycles, share, is_walkers)
                 }
                 Action::Check => {
                     self.statistics.checks += 1;
-                    (self.check, Share::SegmentCheck as u8, true)
+                    (Needs::Nothing, self.check, Share::SegmentCheck as u8, true)
                 }
                 Action::Select => {
                     self.statistics.selections += 1;
-                    (self.selection, Share::Selection as u8, true)
+                    (Needs::Nothing, self.selection, Share::Selection as u8, true)
                 }
-                Action::Fill { .. } => (0, 0, false),
+                Action::Fill { .. } => (Needs::Nothing, 0, 0, false),
             };
-            if is_walkers {
-                let task = (next - first) as u16;
-                walk.first_walkers = walk.first_walkers.min(task);
-                walk.last_walkers = task;
+            let number = walk.next_task();
+            if begins_stage {
+                begin = number;
+            } else {
+                self.tasks[begin].stage += 1;
             }
-            self.tasks[next] = Task::new(needs, (latency, share), begins_stage);
-            next += 1;
+            if is_walkers {
+                walk.first_walkers = walk.first_walkers.min(walk.tasks);
+                walk.last_walkers = walk.tasks;
+            }
+            let lead = std::mem::take(&mut lead);
+            self.tasks[number] = Task::new(needs, (latency, share), begins_stage, lead);
+            walk.tasks += 1;
         }
-        walk.tasks = (next - first) as u16;
         self.tasks.take(walk.tasks.into());
         self.walks.push(walk)
     }

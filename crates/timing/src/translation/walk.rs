@@ -17,6 +17,31 @@ pub(super) enum Needs {
     Entry(Translated),
 }
 
+impl Needs {
+    /// Need of a look-up that hits an entry.
+    #[inline(always)]
+    pub(super) fn entry(entry: Translated) -> Self {
+        if entry.is_here() { Self::Nothing } else { Self::Entry(entry) }
+    }
+}
+
+/// Look-up that waits for nothing, as part of the translation or stage that begins with it: it needs no task of
+/// its own.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lead {
+    pub(super) cycles: u16,
+    /// Index of the [`Share`] that the cycles count towards.
+    pub(super) share: u8,
+}
+
+impl Lead {
+    /// Adds the cycles to their share.
+    #[inline(always)]
+    fn count(self, statistics: &mut TranslationStatistics) {
+        statistics.shares[usize::from(self.share)] += u64::from(self.cycles);
+    }
+}
+
 /// Step of a translation that takes time: a look-up, check or read. The tasks of one stage run in parallel;
 /// the next stage begins when the slowest has completed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,11 +57,14 @@ pub(super) struct Task {
     pub(super) share: u8,
     /// Number of parallel tasks in the stage that begins with this task; 0 in its other tasks.
     pub(super) stage: u8,
-    /// For the slowest of a group of parallel tasks: cycles at its end that it waited for a TLB entry to be
-    /// filled.
-    fill_wait: u32,
-    /// For the slowest of a group of parallel tasks: cycles at its beginning that it waited for MSHRs.
-    mshr_wait: u32,
+    /// [`Lead::share`] of the stage that begins with this task.
+    lead_share: u8,
+    /// [`Lead::cycles`] of the stage that begins with this task; 0 without a look-up before it.
+    lead_cycles: u16,
+    /// `wait` is for MSHRs, at the beginning; otherwise for a TLB entry to be filled, at the end.
+    waited_for_mshr: bool,
+    /// For the slowest of a group of parallel tasks: cycles that it waited.
+    wait: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,8 +93,8 @@ enum Holds {
 #[derive(Clone, Copy, Debug, Default)]
 struct Ended {
     at: u64,
-    fill_wait: u32,
-    mshr_wait: u32,
+    wait: u32,
+    waited_for_mshr: bool,
     share: u8,
 }
 
@@ -80,6 +108,8 @@ pub(super) struct Walk {
     /// Cycle at which the translation requested a walker; after the grant, cycle of the grant.
     walker_since: u64,
     slowest: Ended,
+    /// Look-up without a page walker that the translation begins with.
+    pub(super) lead: Lead,
     /// Number of the first task, in the ring buffer of tasks.
     pub(super) first: u32,
     pub(super) tasks: u16,
@@ -111,11 +141,29 @@ pub(super) struct Walk {
 
 impl Task {
     /// Makes a task whose cycles, `latency` for a look-up or check, count towards `share`; with `begins_stage`
-    /// the first of a stage.
-    #[inline]
-    pub(super) fn new(needs: Needs, (latency, share): (u16, u8), begins_stage: bool) -> Self {
-        let (end, stage) = (UNKNOWN, begins_stage.into());
-        Self { end, needs, latency, share, stage, ..Self::default() }
+    /// the first of a stage, which begins with the look-up `lead`.
+    #[inline(always)]
+    pub(super) fn new(
+        needs: Needs,
+        (latency, share): (u16, u8),
+        begins_stage: bool,
+        lead: Lead,
+    ) -> Self {
+        Self {
+            end: UNKNOWN,
+            needs,
+            latency,
+            share,
+            stage: begins_stage.into(),
+            lead_share: lead.share,
+            lead_cycles: lead.cycles,
+            ..Self::default()
+        }
+    }
+
+    #[inline(always)]
+    fn lead(&self) -> Lead {
+        Lead { cycles: self.lead_cycles, share: self.lead_share }
     }
 
     /// Completion of the task, in a stage that began at cycle `start`; the line or entry that it needs came
@@ -142,20 +190,26 @@ impl Task {
     fn with_entry(&self, start: u64, time: u64) -> Ended {
         let found = self.looked_up(start);
         let at = found.at.max(time);
-        Ended { at, fill_wait: (at - found.at) as u32, ..found }
+        Ended { at, wait: (at - found.at) as u32, ..found }
     }
 
     /// Completion of a read that began at cycle `start`, whose line came at cycle `time`, as `served` says.
     #[inline(always)]
     fn with_line(&self, served: Served, (start, time): (u64, u64)) -> Ended {
-        let mshr_wait = served.waited_until.saturating_sub(start) as u32;
-        Ended { at: time, fill_wait: 0, mshr_wait, share: self.share }
+        let wait = served.waited_until.saturating_sub(start) as u32;
+        Ended { at: time, wait, waited_for_mshr: true, share: self.share }
     }
 }
 
 impl Walk {
     pub(super) fn new(first: u32) -> Self {
         Self { end: UNKNOWN, first, first_walkers: u16::MAX, background: NONE, ..Self::default() }
+    }
+
+    /// Number of the task that is added next.
+    #[inline(always)]
+    pub(super) fn next_task(&self) -> u32 {
+        self.first + u32::from(self.tasks)
     }
 
     /// True if a page walker must be requested before the next stage, a group of `stage` parallel tasks.
@@ -177,11 +231,14 @@ impl Walk {
         ended: Ended,
         statistics: &mut TranslationStatistics,
     ) -> bool {
-        let Ended { at, fill_wait, mshr_wait, share } = ended;
-        (task.end, task.fill_wait, task.mshr_wait, task.share) = (at, fill_wait, mshr_wait, share);
+        let Ended { at, wait, waited_for_mshr, share } = ended;
+        (task.end, task.share) = (at, share);
+        (task.wait, task.waited_for_mshr) = (wait, waited_for_mshr);
         if !self.is_background {
-            statistics.shares[Share::FillWait as usize] += u64::from(fill_wait);
-            statistics.shares[usize::from(share)] += at - self.now - u64::from(fill_wait);
+            let fill_wait = if waited_for_mshr { 0 } else { u64::from(wait) };
+            statistics.shares[Share::FillWait as usize] += fill_wait;
+            let begun = self.now + u64::from(task.lead_cycles);
+            statistics.shares[usize::from(share)] += at - begun - fill_wait;
         }
         let stage = u16::from(task.stage);
         let releases =
@@ -266,8 +323,29 @@ impl Translation {
         let walk = &mut self.walks[id];
         walk.phase = Phase::Begun;
         walk.may_borrow |= may_borrow;
-        (walk.start, walk.now) = (time, time);
-        self.proceed(shared, id, None);
+        (walk.start, walk.now) = (time, time + u64::from(walk.lead.cycles));
+        if !walk.is_background {
+            walk.lead.count(&mut self.statistics);
+        }
+        if !self.waits_for_walker(&mut shared.agenda, id) {
+            self.proceed(shared, id, None);
+        }
+    }
+
+    /// Requests a page walker if the next stage of translation `id` needs one and the translation has none;
+    /// returns true if it did.
+    #[inline(always)]
+    fn waits_for_walker(&mut self, agenda: &mut Agenda, id: u32) -> bool {
+        let walk = &mut self.walks[id];
+        let stage = self.tasks[walk.first.wrapping_add(walk.next.into())].stage;
+        let waits = walk.asks_for_walker(stage);
+        if waits {
+            (walk.holds, walk.walker_since) = (Holds::Asked, walk.now);
+            if walk.may_borrow || !self.walkers.expect(id, walk.now) {
+                agenda.schedule(walk.now, Event::Walker { walk: id });
+            }
+        }
+        waits
     }
 
     /// Lets a translation, and all that it waits for, run on the walker of the requester; withdraws their own
@@ -330,10 +408,7 @@ impl Translation {
             let number = walk.first.wrapping_add(walk.next.into());
             let task = &mut self.tasks[number];
             if walk.asks_for_walker(task.stage) {
-                (walk.holds, walk.walker_since) = (Holds::Asked, walk.now);
-                if walk.may_borrow || !self.walkers.expect(id, walk.now) {
-                    agenda.schedule(walk.now, Event::Walker { walk: id });
-                }
+                self.waits_for_walker(agenda, id);
                 return;
             }
             if task.stage > 1 {
@@ -343,8 +418,11 @@ impl Translation {
             let ended = match task.needs {
                 Needs::Nothing => task.looked_up(walk.now),
                 Needs::Line(data) => {
-                    let start = walk.now;
+                    let start = walk.now + u64::from(task.lead_cycles);
                     let known = done.take().or_else(|| {
+                        if !walk.is_background {
+                            task.lead().count(&mut self.statistics);
+                        }
                         let waiter = Waiter::Step { walk: id, task: walk.next };
                         let time = start + self.read_overhead;
                         memory.access(agenda, self.walker_level, (data, 0), time, waiter)
@@ -394,7 +472,7 @@ impl Translation {
     /// Like [`Self::proceed`], where the only task of the next stage needs an entry.
     #[inline(never)]
     fn proceed_with_entry(&mut self, shared: &mut Shared, id: u32, task: u16, needs: Needs) {
-        if let Some(done) = self.perform(shared, id, task, needs) {
+        if let Some(done) = self.perform(shared, id, task, needs, self.walks[id].now) {
             self.proceed(shared, id, Some(done));
         }
     }
@@ -411,35 +489,52 @@ impl Translation {
     /// Starts all tasks of the next stage in parallel. Returns the completion of the slowest, if all
     /// completions are known.
     fn perform_stage(&mut self, shared: &mut Shared, id: u32, stage: u8) -> Option<Ended> {
+        let start = self.stage_start(id);
         let walk = &mut self.walks[id];
-        let Walk { now, first, next, .. } = *walk;
-        (walk.slowest, walk.pending) = (Ended { at: now, ..Ended::default() }, stage.into());
+        let Walk { first, next, .. } = *walk;
+        if !walk.is_background {
+            self.tasks[first.wrapping_add(next.into())].lead().count(&mut self.statistics);
+        }
+        (walk.slowest, walk.pending) = (Ended { at: start, ..Ended::default() }, stage.into());
         let mut ended = None;
         for task in next..next + u16::from(stage) {
             let needs = self.tasks[first.wrapping_add(task.into())].needs;
-            if let Some(done) = self.perform(shared, id, task, needs) {
+            if let Some(done) = self.perform(shared, id, task, needs, start) {
                 ended = self.end_task(&shared.memory, id, task, done);
             }
         }
         ended
     }
 
-    /// Starts a task of the next stage. Returns the cycle at which the line or entry that it needs comes, if
-    /// known.
+    /// Cycle at which the tasks of the current stage begin, after the look-up before them.
+    fn stage_start(&self, id: u32) -> u64 {
+        let Walk { now, first, next, .. } = self.walks[id];
+        now + u64::from(self.tasks[first.wrapping_add(next.into())].lead_cycles)
+    }
+
+    /// Starts a task of the next stage at cycle `start`. Returns the cycle at which the line or entry that it
+    /// needs comes, if known.
     #[inline]
-    fn perform(&mut self, shared: &mut Shared, id: u32, task: u16, needs: Needs) -> Option<u64> {
+    fn perform(
+        &mut self,
+        shared: &mut Shared,
+        id: u32,
+        task: u16,
+        needs: Needs,
+        start: u64,
+    ) -> Option<u64> {
         let walk = &self.walks[id];
         let waiter = Waiter::Step { walk: id, task };
         match needs {
-            Needs::Nothing => Some(walk.now),
+            Needs::Nothing => Some(start),
             Needs::Line(data) => {
                 let Shared { agenda, memory } = shared;
-                let time = walk.now + self.read_overhead;
+                let time = start + self.read_overhead;
                 memory.access(agenda, self.walker_level, (data, 0), time, waiter)
             }
             Needs::Entry(entry) => {
                 let lends_walker = walk.may_borrow || walk.holds == Holds::Walker;
-                let request = Request { lends_walker, ..Request::new(walk.now, waiter) };
+                let request = Request { lends_walker, ..Request::new(start, waiter) };
                 self.request(shared, entry, request)
             }
         }
@@ -459,9 +554,10 @@ impl Translation {
 
     /// Completes one of several parallel tasks. Returns the completion of the slowest if this was the last.
     fn end_task(&mut self, memory: &Hierarchy, id: u32, task: u16, time: u64) -> Option<Ended> {
+        let start = self.stage_start(id);
         let walk = &mut self.walks[id];
         let task = &self.tasks[walk.first.wrapping_add(task.into())];
-        let ended = task.ended(memory, self.walker_level, walk.now, time);
+        let ended = task.ended(memory, self.walker_level, start, time);
         if ended.at > walk.slowest.at {
             walk.slowest = ended;
         }
@@ -487,6 +583,10 @@ impl Translation {
     pub(crate) fn explain(&self, id: u32, mut stretch: impl FnMut(u64, Cause)) {
         let walk = &self.walks[id];
         let mut begins = walk.start;
+        if walk.lead.cycles > 0 {
+            begins += u64::from(walk.lead.cycles);
+            stretch(begins, Cause::share(walk.lead.share.into()));
+        }
         for index in 0..walk.tasks {
             let task = &self.tasks[walk.first.wrapping_add(index.into())];
             if index == walk.first_walkers && walk.holds != Holds::None {
@@ -499,10 +599,18 @@ impl Translation {
             if task.end == UNKNOWN {
                 return;
             }
-            if task.mshr_wait > 0 {
-                stretch((begins + u64::from(task.mshr_wait)).min(task.end), Cause::WALK_MSHR);
+            if task.lead_cycles > 0 {
+                begins += u64::from(task.lead_cycles);
+                stretch(begins, Cause::share(task.lead_share.into()));
             }
-            stretch(task.end - u64::from(task.fill_wait), Cause::share(task.share.into()));
+            let mut fill_wait = u64::from(task.wait);
+            if task.waited_for_mshr {
+                if task.wait > 0 {
+                    stretch((begins + fill_wait).min(task.end), Cause::WALK_MSHR);
+                }
+                fill_wait = 0;
+            }
+            stretch(task.end - fill_wait, Cause::share(task.share.into()));
             stretch(task.end, Cause::FILL_WAIT);
             begins = task.end;
         }

@@ -43,13 +43,10 @@ impl Walkers {
 
     #[inline]
     fn enqueue(&mut self, request: (u64, u32)) {
-        let mut place = self.queue.len();
-        while place > 0 && self.queue[place - 1] > request {
-            place -= 1;
-        }
-        if place == self.queue.len() {
+        if self.queue.back().is_none_or(|last| *last <= request) {
             self.queue.push_back(request);
         } else {
+            let place = self.queue.partition_point(|other| *other <= request);
             self.queue.insert(place, request);
         }
     }
