@@ -475,7 +475,7 @@ mod tests {
         let memory = map(0x10000, 0x40000, false);
         let found = advised(
             "0x10000-0x20000=64K,0x20000-0x30000,0x30000-0x40000=2M,0x40000-0x50000=1G",
-            &[memory.clone()],
+            std::slice::from_ref(&memory),
         );
         let expected = [
             memory,
