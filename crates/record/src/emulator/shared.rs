@@ -125,6 +125,12 @@ impl SharedMemory {
         self.ring_header(ring).user.store(ring_user(process.into(), RING_USED), Ordering::Release);
     }
 
+    /// Appends a record with value 0 to an unused ring.
+    #[cfg(test)]
+    pub fn push_zero(&self, ring: usize) {
+        self.ring_header(ring).head.fetch_add(1, Ordering::AcqRel);
+    }
+
     /// Marks the virtual CPU that uses a ring as exited, because its process was killed.
     pub fn end(&self, ring: usize, process: u32) {
         let user = &self.ring_header(ring).user;

@@ -157,12 +157,16 @@ impl State {
         }
     }
 
-    /// Moves all records from the rings to the queue. Returns false if there were none.
+    /// Moves all records from the rings to the queue. Returns false if there were none. Ended rings come last: a
+    /// thread's end is queued behind the starts of threads before it, one of which may keep its process alive.
     fn drain_rings(&self) -> bool {
         let mut is_any = false;
-        for ring in 0..self.shared.rings() {
-            // Read the state before draining: nothing is written to a ring after its end.
-            let is_ended = self.shared.is_ended(ring);
+        // Read the states before draining: nothing is written to a ring after its end.
+        let ended: Vec<usize> =
+            (0..self.shared.rings()).filter(|&ring| self.shared.is_ended(ring)).collect();
+        let running = (0..self.shared.rings()).filter(|ring| !ended.contains(ring));
+        let last = ended.iter().map(|&ring| (ring, true));
+        for (ring, is_ended) in running.map(|ring| (ring, false)).chain(last) {
             if !is_ended && self.shared.user(ring).is_some() {
                 let now = self.started.elapsed().as_nanos() as u64;
                 self.last_used_nanoseconds.store(now, Ordering::Relaxed);
@@ -339,6 +343,21 @@ mod tests {
         assert!(state.next().unwrap().is_none(), "ring 0 is still in use");
         assert_eq!([0, 1].map(|ring| state.shared.user(ring)), [Some(process), None]);
         assert!(!state.drain_rings(), "the end is reported once");
+    }
+
+    #[test]
+    fn the_end_of_a_thread_is_behind_the_starts_of_others() {
+        let state = state(0);
+        for ring in [0, 1, 2] {
+            state.shared.begin(ring, std::process::id());
+        }
+        for ring in [0, 2] {
+            state.shared.end(ring, std::process::id());
+        }
+        state.shared.push_zero(1);
+        assert!(state.drain_rings());
+        let order = [(); 3].map(|()| state.next().unwrap().unwrap().ring);
+        assert_eq!(order, [1, 0, 2]);
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 mod defaults;
 mod plan;
+mod ranges;
 mod ranking;
+mod records;
 mod risks;
 mod runs;
 mod sizes;
@@ -26,8 +28,10 @@ use perforate_sim::{Observer, Progress, ResolvedRun, WarmupLength, open_workload
 
 use super::{Failure, RunRequest};
 pub use defaults::{ThpSetting, with_own_machine};
-use plan::{Plan, areas, curve, pieces, ranges};
+use plan::Plan;
+use ranges::{range_record, ranges};
 pub use ranking::{advise_on_process, advise_on_samples};
+use records::{areas, curve, pieces};
 use risks::Figures;
 use runs::{Choices, Timed};
 pub use verification::verify_advice;
@@ -175,7 +179,7 @@ fn record(
     let gives_ranges = !matches!(verdict, AdviceVerdict::CostsMemory | AdviceVerdict::AlreadyOn);
     let mut notes = question.notes.clone();
     notes.extend(timed.notes());
-    notes.extend(plan::notes(analysis, &plan));
+    notes.extend(records::notes(analysis, &plan));
     if analysis.accesses < LEAST_ACCESSES {
         notes.push(format!(
             "the trace has {} data accesses, too few to say anything about pages: a longer run, or \
@@ -210,7 +214,7 @@ fn record(
         verification: None,
         pieces: pieces(analysis, &plan),
         curve: curve(analysis, &plan),
-        ranges: advised.iter().filter(|_| gives_ranges).map(plan::range_record).collect(),
+        ranges: advised.iter().filter(|_| gives_ranges).map(range_record).collect(),
         risks: risks::risks(
             analysis,
             &plan,

@@ -1,21 +1,15 @@
-//! Plan: memory that gets large pages, and records of areas, parts and curve for it.
+//! Plan: memory that gets larger pages.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use perforate_advice::remedy::AdvisedRange;
-use perforate_advice::{Analysis, Area, AreaGain, AreaKind, AreaUse, Choice, ENOUGH, PageOrder};
-use perforate_records::{AdviceArea, AdvicePiece, AdvicePoint, AdviceRange, AdviceSize};
-use perforate_sim::AdvisedRanges;
+use perforate_advice::{Analysis, AreaGain, AreaUse, Choice, ENOUGH, PageOrder};
 
 use super::runs::{BEST_PARTS, BY_AREA, PARTS_IN_2MB, WITH_HUGE};
 
 /// Share of the walks, beyond those that 2MB pages save, that 1GB pages have to save to be mentioned.
-const WORTH_GIGABYTES: f64 = 0.1;
-
-/// Share of the page walks in mapped files, 0–1, from which a note says so.
-const MANY_IN_FILES: f64 = 0.2;
+pub(super) const WORTH_GIGABYTES: f64 = 0.1;
 
 /// Memory that gets larger pages.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,7 +30,7 @@ pub enum Plan {
 
 /// Additional memory of a whole area beyond that of its best parts, or of gaps between them, as a share of the
 /// area's memory, up to which they are advised, too: one request is simpler than several.
-const NEXT_TO_NOTHING: f64 = 0.01;
+pub(super) const NEXT_TO_NOTHING: f64 = 0.01;
 
 impl Plan {
     /// Plans to time, in the order in which they are preferred, each with its name; empty if no pages save walks. The
@@ -126,7 +120,11 @@ impl Plan {
     }
 
     /// Memory with larger pages in bytes, of those areas and page sizes for which `is_one` is true.
-    fn bytes_where(&self, analysis: &Analysis, is_one: impl Fn(usize, PageOrder) -> bool) -> u64 {
+    pub(super) fn bytes_where(
+        &self,
+        analysis: &Analysis,
+        is_one: impl Fn(usize, PageOrder) -> bool,
+    ) -> u64 {
         let of_area = |area: usize, order: PageOrder| match is_one(area, order) {
             true => area_bytes(analysis, area, order),
             false => 0,
@@ -147,7 +145,7 @@ impl Plan {
     }
 
     /// True if some part has 1GB pages.
-    fn has_huge(&self) -> bool {
+    pub(super) fn has_huge(&self) -> bool {
         match self {
             Self::Parts { orders, .. } => orders.values().any(|order| *order == PageOrder::HUGE),
             Self::All => false,
@@ -171,7 +169,7 @@ impl Plan {
     }
 
     /// Page size of an area that gets larger pages as a whole.
-    fn whole_order(&self, analysis: &Analysis, area: usize) -> Option<PageOrder> {
+    pub(super) fn whole_order(&self, analysis: &Analysis, area: usize) -> Option<PageOrder> {
         match self {
             Self::Parts { whole, .. } => whole.get(&area).copied(),
             Self::All => analysis.areas[area].kind.takes_advice().then_some(PageOrder::LARGE),
@@ -179,7 +177,7 @@ impl Plan {
     }
 
     /// Page size of a part.
-    fn order(&self, analysis: &Analysis, piece: usize) -> PageOrder {
+    pub(super) fn order(&self, analysis: &Analysis, piece: usize) -> PageOrder {
         let own = match self {
             Self::Parts { orders, .. } => orders.get(&piece).copied(),
             Self::All => None,
@@ -187,20 +185,10 @@ impl Plan {
         let whole = self.whole_order(analysis, area_of(analysis, piece));
         own.or(whole).unwrap_or(PageOrder::BASE)
     }
-
-    /// Ranges of addresses for which the program requests larger pages.
-    pub fn advised(&self, analysis: &Analysis) -> AdvisedRanges {
-        let range = |range: &AdvisedRange| perforate_sim::AdvisedRange {
-            process: range.process,
-            bytes: range.bytes.clone(),
-            order: (range.page_bytes / 4096).ilog2() as u8,
-        };
-        AdvisedRanges::new(ranges(analysis, self).iter().map(range).collect())
-    }
 }
 
 /// Page size of each part after these choices: the last one of a part is its largest.
-fn orders(choices: &[Choice]) -> BTreeMap<usize, PageOrder> {
+pub(super) fn orders(choices: &[Choice]) -> BTreeMap<usize, PageOrder> {
     let mut orders = BTreeMap::new();
     for choice in choices {
         let order = orders.entry(choice.piece).or_insert(choice.order);
@@ -209,7 +197,7 @@ fn orders(choices: &[Choice]) -> BTreeMap<usize, PageOrder> {
     orders
 }
 
-fn area_of(analysis: &Analysis, piece: usize) -> usize {
+pub(super) fn area_of(analysis: &Analysis, piece: usize) -> usize {
     analysis.pieces[piece].area.0 as usize
 }
 
@@ -237,7 +225,7 @@ fn costs_no_more(
 
 /// Memory of parts with larger pages in bytes, of those areas and page sizes for which `is_one` is true; memory
 /// inside a gigabyte with a page of that size counts once.
-fn bytes_of(
+pub(super) fn bytes_of(
     analysis: &Analysis,
     orders: &BTreeMap<usize, PageOrder>,
     is_one: &impl Fn(usize, PageOrder) -> bool,
@@ -272,303 +260,26 @@ fn block_bytes(used: &AreaUse, bytes: &Range<u64>, order: PageOrder) -> u64 {
 }
 
 /// Memory of an area that can have pages of an order and is touched, in bytes.
-fn area_bytes(analysis: &Analysis, area: usize, order: PageOrder) -> u64 {
+pub(super) fn area_bytes(analysis: &Analysis, area: usize, order: PageOrder) -> u64 {
     block_bytes(&analysis.area_uses[area], &analysis.areas[area].bytes, order)
 }
 
-fn touched(used: &AreaUse, order: PageOrder) -> u64 {
+pub(super) fn touched(used: &AreaUse, order: PageOrder) -> u64 {
     used.pages.touched_blocks.get(usize::from(order.0)).copied().unwrap_or(0) * order.bytes()
-}
-
-/// Share of the touched 2MB blocks that is touched; `None` if nothing is.
-fn density(used: &AreaUse) -> Option<f64> {
-    let blocks = touched(used, PageOrder::LARGE);
-    (blocks > 0).then(|| touched(used, PageOrder::BASE) as f64 / blocks as f64)
-}
-
-/// Returns the ranges with larger pages in order of area and address. Two ranges of an area with pages of one size
-/// become one if the gap between them is no longer than both together, and if its pages add next to nothing: all
-/// gaps of an area that are filled together at most 1 % of its memory, those that add least first.
-pub fn ranges(analysis: &Analysis, plan: &Plan) -> Vec<AdvisedRange> {
-    let mut found: Vec<AdvisedRange> = Vec::new();
-    for area in plan.areas(analysis) {
-        let own = match plan {
-            Plan::Parts { orders, .. } => orders.clone(),
-            Plan::All => BTreeMap::new(),
-        };
-        let parts = own.into_iter().filter(|(part, _)| area_of(analysis, *part) == area);
-        let mut by_size: BTreeMap<PageOrder, Vec<Range<u64>>> = BTreeMap::new();
-        for (part, order) in parts {
-            by_size.entry(order).or_default().push(analysis.pieces[part].bytes.clone());
-        }
-        if let Some(order) = plan.whole_order(analysis, area) {
-            by_size.insert(order, vec![analysis.areas[area].bytes.clone()]);
-        }
-        // Memory that has larger pages already is in no other range.
-        let mut taken: Vec<Range<u64>> = Vec::new();
-        for (order, ranges) in by_size.into_iter().rev() {
-            let left = without(joined(ranges), &taken);
-            let filled = match order {
-                PageOrder::HUGE => left,
-                _ => without(filled(analysis, area, left, order), &taken),
-            };
-            taken.extend(filled.iter().cloned());
-            taken.sort_by_key(|bytes| bytes.start);
-            let page_bytes = order.bytes();
-            let area = &analysis.areas[area];
-            found.extend(filled.into_iter().map(|bytes| range(area, bytes, page_bytes)));
-        }
-    }
-    found.sort_by_key(|range| (range.process, range.bytes.start));
-    found
-}
-
-/// Joins ranges that touch or overlap, in any order, to ranges in order of address.
-fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
-    ranges.sort_by_key(|bytes| bytes.start);
-    let mut joined: Vec<Range<u64>> = Vec::new();
-    for bytes in ranges {
-        match joined.last_mut() {
-            Some(last) if bytes.start <= last.end => last.end = last.end.max(bytes.end),
-            _ => joined.push(bytes),
-        }
-    }
-    joined
-}
-
-/// Parts of ranges that lie in none of the `taken` ones, which are in order of address.
-fn without(ranges: Vec<Range<u64>>, taken: &[Range<u64>]) -> Vec<Range<u64>> {
-    let mut left = Vec::new();
-    for bytes in ranges {
-        let mut start = bytes.start;
-        for other in taken.iter().filter(|it| it.start < bytes.end && it.end > bytes.start) {
-            left.push(start..other.start);
-            start = other.end;
-        }
-        left.push(start..bytes.end);
-    }
-    left.retain(|bytes| bytes.start < bytes.end);
-    left
-}
-
-/// Fills gaps between ranges of an area that have pages of this order.
-fn filled(
-    analysis: &Analysis,
-    area: usize,
-    ranges: Vec<Range<u64>>,
-    order: PageOrder,
-) -> Vec<Range<u64>> {
-    let length = |bytes: &Range<u64>| bytes.end - bytes.start;
-    let process = analysis.areas[area].process;
-    let mut gaps: Vec<(u64, Range<u64>)> = ranges
-        .windows(2)
-        .map(|pair| (pair[0].end..pair[1].start, length(&pair[0]) + length(&pair[1])))
-        .filter(|(gap, both)| length(gap) <= *both)
-        .map(|(gap, _)| (analysis.touched.most_added(process, &gap, order), gap))
-        .collect();
-    gaps.sort_by_key(|(added, gap)| (*added, gap.start));
-    let memory = touched(&analysis.area_uses[area], PageOrder::BASE);
-    let mut left = (memory as f64 * NEXT_TO_NOTHING) as u64;
-    let fills = |(added, _): &(u64, Range<u64>)| {
-        left = left.checked_sub(*added)?;
-        Some(())
-    };
-    let number = gaps.iter().map_while(fills).count();
-    joined(gaps.into_iter().take(number).map(|(_, gap)| gap).chain(ranges).collect())
-}
-
-fn range(area: &Area, bytes: Range<u64>, page_bytes: u64) -> AdvisedRange {
-    let name = match area.name.as_str() {
-        "" => format!("mapping@{:#x}", area.bytes.start),
-        name => name.to_owned(),
-    };
-    AdvisedRange {
-        process: area.process,
-        area: (name, bytes.start - area.bytes.start),
-        bytes,
-        page_bytes,
-    }
-}
-
-/// Converts a range to a record.
-pub fn range_record(range: &AdvisedRange) -> AdviceRange {
-    AdviceRange {
-        process: range.process.0,
-        area: range.area.0.clone(),
-        offset: range.area.1,
-        start: format!("{:#x}", range.bytes.start),
-        bytes: range.bytes.end - range.bytes.start,
-        page_bytes: range.page_bytes,
-    }
-}
-
-/// Returns the indices of areas: those with most page walks first, of equal ones the largest.
-fn by_walks(analysis: &Analysis) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..analysis.areas.len()).collect();
-    order.sort_by_key(|&area| {
-        let used = &analysis.area_uses[area];
-        Reverse((used.walks, touched(used, PageOrder::BASE)))
-    });
-    order
-}
-
-/// Records of the areas that the program touches, those with most page walks first.
-pub fn areas(analysis: &Analysis, plan: &Plan) -> Vec<AdviceArea> {
-    let all = by_walks(analysis).into_iter();
-    all.filter(|&area| touched(&analysis.area_uses[area], PageOrder::BASE) > 0)
-        .map(|area| area_record(analysis, plan, area))
-        .collect()
-}
-
-fn area_record(analysis: &Analysis, plan: &Plan, index: usize) -> AdviceArea {
-    let (area, used) = (&analysis.areas[index], &analysis.area_uses[index]);
-    let all_walks = analysis.base.walks.max(1) as f64;
-    let walk_share = used.walks as f64 / all_walks;
-    let saved = |walks: u64| analysis.base.walks.saturating_sub(walks) as f64 / all_walks;
-    let is_chosen = |choice: &Choice| {
-        area_of(analysis, choice.piece) == index
-            && choice.order == plan.order(analysis, choice.piece)
-    };
-    let chosen = analysis.gains.iter().filter(|gain| is_chosen(&gain.choice));
-    let of_parts = chosen.fold((0.0, 0), |(share, bytes), gain| {
-        (share + saved(gain.walks), bytes + gain.additional_bytes)
-    });
-    // A whole area has been simulated as such, unless it has few walks.
-    let whole = plan.whole_order(analysis, index).filter(|_| !plan.has_huge());
-    let of_whole =
-        analysis.area_gains.iter().find(|gain| gain.area == index && Some(gain.order) == whole);
-    let of_whole =
-        of_whole.map(|gain| (gain.saved_walks as f64 / all_walks, gain.additional_bytes));
-    let (saved_share, additional_bytes) = of_whole.unwrap_or(of_parts);
-    let sizes = analysis.area_gains.iter().filter(|gain| gain.area == index);
-    let sizes = sizes.map(|gain| AdviceSize {
-        page_bytes: gain.order.bytes(),
-        saved_share: (gain.saved_walks as f64 / all_walks).min(1.0),
-        additional_bytes: gain.additional_bytes,
-        advised_bytes: plan.bytes_where(analysis, |own, order| (own, order) == (index, gain.order)),
-    });
-    AdviceArea {
-        name: area.name.clone(),
-        kind: area.kind.name().to_owned(),
-        process: area.process.0,
-        start: format!("{:#x}", area.bytes.start),
-        bytes: area.bytes.end - area.bytes.start,
-        touched_bytes: touched(used, PageOrder::BASE),
-        density: density(used),
-        walk_share,
-        saved_share: saved_share.min(walk_share),
-        additional_bytes,
-        advised_bytes: plan.bytes_where(analysis, |own, _| own == index),
-        pages_copied: used.pages.pages_copied,
-        sizes: sizes.collect(),
-    }
-}
-
-/// Records of the parts of areas for the address map, in order of [`areas`] and of address.
-pub fn pieces(analysis: &Analysis, plan: &Plan) -> Vec<AdvicePiece> {
-    let touched_areas = by_walks(analysis).into_iter();
-    let shown =
-        touched_areas.filter(|&area| touched(&analysis.area_uses[area], PageOrder::BASE) > 0);
-    let places: BTreeMap<usize, usize> =
-        shown.enumerate().map(|(place, area)| (area, place)).collect();
-    let is_huge = |order: PageOrder| order == PageOrder::HUGE;
-    let huge: HashSet<usize> = analysis
-        .gains
-        .iter()
-        .filter(|gain| is_huge(gain.choice.order))
-        .map(|gain| gain.choice.piece)
-        .collect();
-    let all_walks = analysis.base.walks.max(1) as f64;
-    let own = analysis.pieces.iter().enumerate().filter(|(index, _)| !huge.contains(index));
-    let mut records: Vec<AdvicePiece> = own
-        .filter_map(|(index, piece)| {
-            let area = area_of(analysis, index);
-            let used = &analysis.piece_uses[index];
-            Some(AdvicePiece {
-                area: *places.get(&area)?,
-                offset: piece.bytes.start - analysis.areas[area].bytes.start,
-                bytes: piece.bytes.end - piece.bytes.start,
-                walk_share: used.walks as f64 / all_walks,
-                density: density(used),
-                page_bytes: plan.order(analysis, index).bytes(),
-            })
-        })
-        .collect();
-    records.sort_by_key(|piece| (piece.area, piece.offset));
-    records
-}
-
-/// Records of the points of the gain curve.
-pub fn curve(analysis: &Analysis, plan: &Plan) -> Vec<AdvicePoint> {
-    let recommended = match plan {
-        Plan::Parts { point, .. } => *point,
-        Plan::All => None,
-    };
-    let points = analysis.curve.points.iter().enumerate();
-    points
-        .map(|(index, point)| AdvicePoint {
-            choices: point.choices,
-            additional_bytes: point.additional_bytes,
-            advised_bytes: bytes_of(
-                analysis,
-                &orders(&analysis.curve.choices[..point.choices]),
-                &|_, _| true,
-            ),
-            saved_share: analysis.curve.saved_share(index),
-            is_recommended: recommended == Some(index),
-        })
-        .collect()
-}
-
-/// Notes on the analysis: no areas, a cut trace, 1GB pages.
-pub fn notes(analysis: &Analysis, plan: &Plan) -> Vec<String> {
-    let mut notes = Vec::new();
-    if !analysis.has_events {
-        notes.push(
-            "the trace does not say what memory the program mapped: areas are touched addresses without gaps of \
-             more than 2MB, and large pages are timed for all of them. perforate record makes traces that say it"
-                .to_owned(),
-        );
-    }
-    if analysis.is_cut {
-        notes.push(
-            "the analysis counts the first part of the trace; times are those of all of it"
-                .to_owned(),
-        );
-    }
-    let of_files = analysis.areas.iter().zip(&analysis.area_uses);
-    let of_files = of_files.filter(|(area, _)| area.kind == AreaKind::File);
-    let walks = of_files.map(|(_, used)| used.walks).sum::<u64>();
-    let share = walks as f64 / analysis.base.walks.max(1) as f64;
-    if share >= MANY_IN_FILES {
-        notes.push(format!(
-            "{:.0} % of the page walks are in mapped files, for which madvise requests no large pages. Data that are \
-             read into anonymous memory, or lie in a tmpfs mounted with huge=, can have them",
-            share * 100.0
-        ));
-    }
-    let huge = analysis.huge_curve.points.iter().map(|point| point.walks).min();
-    let base = analysis.base.walks.max(1) as f64;
-    let beyond =
-        huge.map_or(0.0, |walks| analysis.all_large.walks.saturating_sub(walks) as f64 / base);
-    if !plan.has_huge() && beyond >= WORTH_GIGABYTES {
-        notes.push(format!(
-            "1GB pages would save another {:.0} % of the page walks of 4KB pages, if all memory that can have them \
-             has them. They have to be reserved (boot parameters hugepagesz=1G hugepages=N)",
-            beyond * 100.0
-        ));
-    }
-    notes
 }
 
 #[cfg(test)]
 mod tests {
     use perforate_advice::{
-        AreaId, ChoiceGain, GainCurve, GainPoint, Piece, PieceUse, TouchedRegions, WalkCounts,
+        Area, AreaId, AreaKind, ChoiceGain, GainCurve, GainPoint, Piece, PieceUse, TouchedRegions,
+        WalkCounts,
     };
+    use perforate_records::AdviceSize;
     use perforate_types::ProcessId;
 
     use super::*;
+    use crate::actions::advice::ranges::ranges;
+    use crate::actions::advice::records::{areas, curve, notes, pieces};
 
     const MB: u64 = 1 << 20;
     const START: u64 = 0x7f00_0000_0000;

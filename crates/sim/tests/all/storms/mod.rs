@@ -396,10 +396,16 @@ impl Storm {
                 self.event(ProgramEvent::Protect { start, length, permissions, accessible })
             }
             3 => {
-                let advice = [Advice::DontNeed, Advice::NoHugePage, Advice::HugePage, Advice::Free]
-                    .get(self.random.below(6) as usize)
-                    .copied()
-                    .unwrap_or(POPULATE_WRITE);
+                let orders = [2, 4, 6, 8, 9, 18];
+                let order = orders[self.random.below(orders.len() as u64) as usize];
+                let advice = match self.random.below(8) {
+                    0 => Advice::DontNeed,
+                    1 => Advice::NoHugePage,
+                    2 => Advice::HugePage,
+                    3 => Advice::Free,
+                    4 | 5 => Advice::PageSize(order),
+                    _ => POPULATE_WRITE,
+                };
                 self.event(ProgramEvent::Advise { start, length, advice })
             }
             4 | 5 => self.punch(page),

@@ -1,0 +1,139 @@
+//! Ranges of addresses with larger pages.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use perforate_advice::remedy::AdvisedRange;
+use perforate_advice::{Analysis, Area, PageOrder};
+use perforate_records::AdviceRange;
+use perforate_sim::AdvisedRanges;
+
+use super::plan::{NEXT_TO_NOTHING, Plan, area_of, touched};
+
+impl Plan {
+    /// Ranges of addresses for which the program requests larger pages.
+    pub fn advised(&self, analysis: &Analysis) -> AdvisedRanges {
+        let range = |range: &AdvisedRange| perforate_sim::AdvisedRange {
+            process: range.process,
+            bytes: range.bytes.clone(),
+            order: (range.page_bytes / 4096).ilog2() as u8,
+        };
+        AdvisedRanges::new(ranges(analysis, self).iter().map(range).collect())
+    }
+}
+
+/// Returns the ranges with larger pages in order of area and address. Two ranges of an area with pages of one size
+/// become one if the gap between them is no longer than both together, and if its pages add next to nothing: all
+/// gaps of an area that are filled together at most 1 % of its memory, those that add least first.
+pub fn ranges(analysis: &Analysis, plan: &Plan) -> Vec<AdvisedRange> {
+    let mut found: Vec<AdvisedRange> = Vec::new();
+    for area in plan.areas(analysis) {
+        let own = match plan {
+            Plan::Parts { orders, .. } => orders.clone(),
+            Plan::All => BTreeMap::new(),
+        };
+        let parts = own.into_iter().filter(|(part, _)| area_of(analysis, *part) == area);
+        let mut by_size: BTreeMap<PageOrder, Vec<Range<u64>>> = BTreeMap::new();
+        for (part, order) in parts {
+            by_size.entry(order).or_default().push(analysis.pieces[part].bytes.clone());
+        }
+        if let Some(order) = plan.whole_order(analysis, area) {
+            by_size.insert(order, vec![analysis.areas[area].bytes.clone()]);
+        }
+        // Memory that has larger pages already is in no other range.
+        let mut taken: Vec<Range<u64>> = Vec::new();
+        for (order, ranges) in by_size.into_iter().rev() {
+            let left = without(joined(ranges), &taken);
+            let filled = match order {
+                PageOrder::HUGE => left,
+                _ => without(filled(analysis, area, left, order), &taken),
+            };
+            taken.extend(filled.iter().cloned());
+            taken.sort_by_key(|bytes| bytes.start);
+            let page_bytes = order.bytes();
+            let area = &analysis.areas[area];
+            found.extend(filled.into_iter().map(|bytes| range(area, bytes, page_bytes)));
+        }
+    }
+    found.sort_by_key(|range| (range.process, range.bytes.start));
+    found
+}
+
+/// Joins ranges that touch or overlap, in any order, to ranges in order of address.
+fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.sort_by_key(|bytes| bytes.start);
+    let mut joined: Vec<Range<u64>> = Vec::new();
+    for bytes in ranges {
+        match joined.last_mut() {
+            Some(last) if bytes.start <= last.end => last.end = last.end.max(bytes.end),
+            _ => joined.push(bytes),
+        }
+    }
+    joined
+}
+
+/// Parts of ranges that lie in none of the `taken` ones, which are in order of address.
+fn without(ranges: Vec<Range<u64>>, taken: &[Range<u64>]) -> Vec<Range<u64>> {
+    let mut left = Vec::new();
+    for bytes in ranges {
+        let mut start = bytes.start;
+        for other in taken.iter().filter(|it| it.start < bytes.end && it.end > bytes.start) {
+            left.push(start..other.start);
+            start = other.end;
+        }
+        left.push(start..bytes.end);
+    }
+    left.retain(|bytes| bytes.start < bytes.end);
+    left
+}
+
+/// Fills gaps between ranges of an area that have pages of this order.
+fn filled(
+    analysis: &Analysis,
+    area: usize,
+    ranges: Vec<Range<u64>>,
+    order: PageOrder,
+) -> Vec<Range<u64>> {
+    let length = |bytes: &Range<u64>| bytes.end - bytes.start;
+    let process = analysis.areas[area].process;
+    let mut gaps: Vec<(u64, Range<u64>)> = ranges
+        .windows(2)
+        .map(|pair| (pair[0].end..pair[1].start, length(&pair[0]) + length(&pair[1])))
+        .filter(|(gap, both)| length(gap) <= *both)
+        .map(|(gap, _)| (analysis.touched.most_added(process, &gap, order), gap))
+        .collect();
+    gaps.sort_by_key(|(added, gap)| (*added, gap.start));
+    let memory = touched(&analysis.area_uses[area], PageOrder::BASE);
+    let mut left = (memory as f64 * NEXT_TO_NOTHING) as u64;
+    let fills = |(added, _): &(u64, Range<u64>)| {
+        left = left.checked_sub(*added)?;
+        Some(())
+    };
+    let number = gaps.iter().map_while(fills).count();
+    joined(gaps.into_iter().take(number).map(|(_, gap)| gap).chain(ranges).collect())
+}
+
+fn range(area: &Area, bytes: Range<u64>, page_bytes: u64) -> AdvisedRange {
+    let name = match area.name.as_str() {
+        "" => format!("mapping@{:#x}", area.bytes.start),
+        name => name.to_owned(),
+    };
+    AdvisedRange {
+        process: area.process,
+        area: (name, bytes.start - area.bytes.start),
+        bytes,
+        page_bytes,
+    }
+}
+
+/// Converts a range to a record.
+pub fn range_record(range: &AdvisedRange) -> AdviceRange {
+    AdviceRange {
+        process: range.process.0,
+        area: range.area.0.clone(),
+        offset: range.area.1,
+        start: format!("{:#x}", range.bytes.start),
+        bytes: range.bytes.end - range.bytes.start,
+        page_bytes: range.page_bytes,
+    }
+}
