@@ -165,13 +165,16 @@ pub fn analyse(
 
     let areas = &memory.areas;
     let orders = orders_with_entries(tlb);
-    let eligible = || {
-        let areas = areas.iter().filter(|area| is_eligible(area.kind));
-        areas.flat_map(|area| ids_of(area, &area.bytes))
+    let of_area = |area: &Area| ids_of(area, &area.bytes);
+    // Pages of all areas that may have larger ones, or of all but one area.
+    let eligible = |left_out: Option<usize>| {
+        let numbered = areas.iter().enumerate();
+        let others = numbered.filter(move |(number, _)| Some(*number) != left_out);
+        others.filter(|(_, area)| is_eligible(area.kind)).flat_map(|(_, area)| of_area(area))
     };
     let mut possible = PossibleOrders::base(memory.ids.len());
     for order in orders.iter().filter(|order| **order < PageOrder::HUGE) {
-        eligible().for_each(|ids| possible.add(&ids, *order));
+        eligible(None).for_each(|ids| possible.add(&ids, *order));
     }
     let mut references = filtered(&all_references, &simulations.tlbs(), &possible);
     let runs = |work: usize| work / references.list.len().max(1);
@@ -201,13 +204,9 @@ pub fn analyse(
         Simulations { tlb, ids, gigabytes: &gigabytes, references: &references, threads };
     drop(all_references);
 
-    let of_area = |area: &Area| ids_of(area, &area.bytes);
     let area_choices = area_choices(&areas_by_walks(areas, &walks_of), &choices, &all, &orders);
     let enlarge_area = |sizes: &mut PageSizes, area: usize, order: PageOrder| {
-        let others =
-            areas.iter().enumerate().filter(|(number, it)| *number != area && is_eligible(it.kind));
-        let others = others.flat_map(|(_, it)| of_area(it));
-        others.for_each(|ids| sizes.enlarge(&ids, PageOrder::LARGE));
+        eligible(Some(area)).for_each(|ids| sizes.enlarge(&ids, PageOrder::LARGE));
         let ids = of_area(&areas[area]);
         ids.iter().for_each(|ids| sizes.enlarge(ids, order.min(PageOrder::LARGE)));
         if order == PageOrder::HUGE {
@@ -223,7 +222,7 @@ pub fn analyse(
         } else if let Some(&(area, order)) = area_choices.get(number - choices.len()) {
             enlarge_area(&mut sizes, area, order);
         } else {
-            eligible().for_each(|ids| sizes.enlarge(&ids, PageOrder::LARGE));
+            eligible(None).for_each(|ids| sizes.enlarge(&ids, PageOrder::LARGE));
         }
         sizes
     };
@@ -250,7 +249,7 @@ pub fn analyse(
     };
     let area_gains = (choices.len()..).zip(&area_choices).map(area_gain);
     let area_gains = area_gains.filter(|gain| gain.order != PageOrder::BASE).collect();
-    let all_large_bytes = additional(last, &eligible().collect::<Vec<_>>());
+    let all_large_bytes = additional(last, &eligible(None).collect::<Vec<_>>());
     let (huge, others): (Vec<ChoiceGain>, Vec<_>) =
         gains.iter().partition(|gain| gain.choice.order == PageOrder::HUGE);
     let curve = |choices: Vec<Choice>, from: usize| {

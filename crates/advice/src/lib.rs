@@ -7,9 +7,10 @@
 //! An [`Area`] is memory that the program mapped together: the heap, a mapping, a stack. Large areas are cut
 //! into [`Piece`]s, the smallest parts that advice distinguishes. One pass over the trace counts how densely
 //! each piece is touched, and simulates the machine's TLBs once for every choice of one piece and one page
-//! size, and for the areas with most misses as a whole. The [`GainCurve`] puts choices in order of misses saved for each megabyte of additional memory, and
-//! simulates the first one, two, three … of them together. The time that a plan saves is never computed from
-//! misses: it is the difference between two timed simulations.
+//! size, and for the areas with most misses as a whole. The [`GainCurve`] puts choices in order of misses
+//! saved for each megabyte of additional memory, and simulates the first one, two, three … of them together.
+//! The time that a plan saves is never computed from misses: it is the difference between two timed
+//! simulations.
 //!
 //! Without a trace, samples of the processor or accessed bits can rank memory (`evidence`).
 

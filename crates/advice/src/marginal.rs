@@ -158,7 +158,7 @@ pub(crate) fn ranked(gains: &[ChoiceGain], base: u64) -> Vec<Choice> {
     steps.into_iter().map(|(_, choice)| choice).collect()
 }
 
-/// Simulates the first `from` choices, and longer prefixes of them: `most` points at most.
+/// Simulates the first choices together, from the first `from` of them up to all; at most `most` points.
 pub(crate) fn curve(
     simulations: &Simulations<'_>,
     memory: &Memory,

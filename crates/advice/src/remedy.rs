@@ -502,8 +502,9 @@ fn now(case: &Case<'_>, sizes: &[u64]) -> String {
     if values.is_empty() { String::new() } else { format!(" Now {values}.") }
 }
 
-/// Settings for the recommended sizes between 4KB and 2MB. They hold for all memory or for memory of `madvise`, and
-/// a first touch takes the largest size that is on; so 2MB pages have to be off, and are had by collapsing.
+/// Settings for the recommended sizes between 4KB and 2MB. A setting holds for all memory or for memory of `madvise`,
+/// and a first touch takes the largest size that is on. 2MB pages are therefore switched off, and memory that should
+/// have them gets them with `MADV_COLLAPSE`.
 fn other_sizes(case: &Case<'_>) -> Option<Remedy> {
     let mut sizes: Vec<u64> = case.aim.ranges().iter().map(|range| range.page_bytes).collect();
     sizes.retain(|&bytes| bytes < LARGE_BYTES);

@@ -160,7 +160,8 @@ pub struct AdviceArea {
 pub struct AdviceSize {
     /// Size of the pages in bytes.
     pub page_bytes: u64,
-    /// Page walks that these pages save over 4KB pages for the area, as a share of those with 4KB pages everywhere.
+    /// Page walks saved by these pages, compared with 4KB pages for the area, as a share of the page walks with 4KB
+    /// pages for all memory.
     pub saved_share: f64,
     /// Memory beyond that with 4KB pages, in bytes.
     pub additional_bytes: u64,

@@ -52,7 +52,8 @@ fn page_size(bytes: u64) -> String {
     }
 }
 
-/// An area with the effect of one page size for all of it; the name only with the first size.
+/// Row of the table of page sizes: an area and the effect of one page size for the whole area. Only the first row
+/// of an area shows its name.
 struct SizedArea<'a> {
     area: &'a AdviceArea,
     size: &'a AdviceSize,

@@ -65,8 +65,8 @@ fn advice_for_all_memory_is_thp_and_for_none_is_4k() {
     assert!(all[0] < none[0]);
 }
 
-/// Of 32MB, 16MB have 64KB pages, the next 8MB have 2MB pages, and the others have none. Under `4k`, requests have
-/// no effect.
+/// The program requests 64KB pages for the first 16MB of its 32MB and 2MB pages for the next 8MB. Under `4k`, the
+/// requests have no effect.
 #[test]
 fn each_range_has_pages_of_its_size() {
     let (middle, end) = (START + 16 * MB, START + 24 * MB);

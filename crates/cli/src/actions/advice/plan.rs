@@ -66,8 +66,8 @@ impl Plan {
         found
     }
 
-    /// Plan with one page size for each of the areas with most walks: of those that save nearly as much as the best one
-    /// of the area, the size with the least memory. `None` if that is 2MB for all.
+    /// Plan with one page size for each of the areas with most page walks. Each area gets the size that takes the least
+    /// memory among the sizes that save nearly as many walks as the area's best size. `None` if all get 2MB.
     fn by_area(analysis: &Analysis) -> Option<Self> {
         let gains = analysis.area_gains.iter().filter(|gain| gain.order <= PageOrder::LARGE);
         let mut most: BTreeMap<usize, u64> = BTreeMap::new();
@@ -119,7 +119,7 @@ impl Plan {
         self.bytes_where(analysis, |_, order| order >= PageOrder::LARGE)
     }
 
-    /// Memory with larger pages in bytes, of those areas and page sizes for which `is_one` is true.
+    /// Memory with larger pages in bytes, counting only areas and page sizes for which `is_one` is true.
     pub(super) fn bytes_where(
         &self,
         analysis: &Analysis,
@@ -223,8 +223,8 @@ fn costs_no_more(
     whole.saturating_sub(parts) as f64 <= NEXT_TO_NOTHING * touched_bytes as f64
 }
 
-/// Memory of parts with larger pages in bytes, of those areas and page sizes for which `is_one` is true; memory
-/// inside a gigabyte with a page of that size counts once.
+/// Memory of parts with larger pages in bytes, counting only areas and page sizes for which `is_one` is true. A part
+/// inside a gigabyte that has a 1GB page is not counted again.
 pub(super) fn bytes_of(
     analysis: &Analysis,
     orders: &BTreeMap<usize, PageOrder>,
