@@ -64,7 +64,7 @@ impl Fragmentation {
     /// aligned group of 64 regions has portion × 64 fragmented regions (a fractional rest is carried to the
     /// next group). Every fragmented region has round(share × 512) holes.
     pub fn holes(&self, seed: u64, region: u64) -> Option<HoleSet> {
-        let count = (self.hole_share.value() * HoleSet::SUBPAGES as f64).round() as usize;
+        let count = self.holes_of_region();
         match self.state(seed, region) {
             State::Unusable => return Some(HoleSet::FULL),
             State::Fragmented if count > 0 => {}
@@ -76,10 +76,24 @@ impl Fragmentation {
                 let align = usize::from(self.align);
                 let starts = (HoleSet::SUBPAGES - count) / align + 1;
                 let start = random.below(starts as u64) as usize * align;
-                (start..start + count).collect()
+                HoleSet::of_range(start..start + count)
             }
             Distribution::Dispersed => sample(&mut random, count),
         })
+    }
+
+    /// True if a 2MB region has holes. Quicker than finding out which.
+    pub fn has_holes(&self, seed: u64, region: u64) -> bool {
+        match self.state(seed, region) {
+            State::Unusable => true,
+            State::Fragmented => self.holes_of_region() > 0,
+            State::Whole => false,
+        }
+    }
+
+    /// Number of holes of each fragmented 2MB region, 0–512.
+    fn holes_of_region(&self) -> usize {
+        (self.hole_share.value() * HoleSet::SUBPAGES as f64).round() as usize
     }
 
     fn state(&self, seed: u64, region: u64) -> State {
@@ -190,6 +204,21 @@ mod tests {
                         assert_eq!(places[places.len() - 1] - places[0] + 1, expected);
                     }
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn regions_that_have_holes_are_those_with_a_set_of_holes() {
+        for text in [
+            "portion=40%,holes=25%,dispersed",
+            "portion=40%,holes=0%,clustered",
+            "portion=20%,holes=0%,clustered,unusable=30%",
+        ] {
+            let fragmentation = fragmentation(text);
+            for region in 0..200 {
+                let has_holes = fragmentation.has_holes(7, region);
+                assert_eq!(has_holes, fragmentation.holes(7, region).is_some(), "{text}, {region}");
             }
         }
     }

@@ -220,7 +220,7 @@ fn a_signal_begins_the_recording_of_a_service_and_another_ends_it() {
     let process = running.id().to_string();
     wait_for_handler(&running, SIGUSR1);
     for signal in ["-USR1", "-USR2"] {
-        std::thread::sleep(Duration::from_millis(1500));
+        std::thread::sleep(Duration::from_millis(500));
         let _ = Command::new("kill").args([signal, &process]).status();
     }
     let output = running.wait_with_output().unwrap();

@@ -73,7 +73,7 @@ impl Core {
         permissions: Permissions,
         large: bool,
     ) -> Result<u64, OsError> {
-        let fragmented = regions_of(&pages).find(|&region| self.injected_holes(region).is_some());
+        let fragmented = regions_of(&pages).find(|&region| self.is_fragmented(region));
         if self.space(id)?.any_swapped(pages.clone()) {
             return Ok(0);
         }

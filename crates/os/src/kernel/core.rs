@@ -263,10 +263,14 @@ impl Core {
         self.config.fragmentation?.holes(self.config.seed, number)
     }
 
+    /// True if the option `fragmentation` generates holes in this 2MB region.
+    pub(super) fn is_fragmented(&self, region: u64) -> bool {
+        self.config.fragmentation.is_some_and(|it| it.has_holes(self.config.seed, region))
+    }
+
     /// True if the option `fragmentation` generates holes in any of these 2MB regions.
     pub(super) fn is_any_fragmented(&self, mut regions: Range<u64>) -> bool {
-        self.config.fragmentation.is_some()
-            && regions.any(|region| self.injected_holes(region).is_some())
+        self.config.fragmentation.is_some() && regions.any(|region| self.is_fragmented(region))
     }
 
     /// Adds to an out-of-memory error the memory size that would suffice. The estimate is the current use

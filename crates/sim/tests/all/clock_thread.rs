@@ -15,7 +15,7 @@ fn trace(name: &str) -> String {
 
 fn memory() -> MemoryState {
     let fragmentation = perforate_config::read("portion=60%,holes=20%,dispersed").unwrap();
-    let native = fragmented(Some(fragmentation), MemoryState::DEFAULT_BYTES);
+    let native = fragmented(Some(fragmentation), 2 << 30);
     let host = fragmented(native.kernel.fragmentation, native.host().kernel.memory_bytes);
     MemoryState { host: Some(Box::new(host)), ..native }
 }

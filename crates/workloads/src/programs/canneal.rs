@@ -5,16 +5,19 @@
 //! swaps per temperature, the first temperature and the number of temperatures are those of PARSEC's
 //! native input. As in PARSEC, each temperature is the previous one divided by 1.5.
 
+use std::sync::Arc;
+
 use perforate_trace::Source;
 
+use super::kept::{self, Edges, Recipe};
 use super::{Algorithm, Data, DataOptions, SLACK_BYTES};
 use crate::random::{Permutation, Random, scale};
 use crate::registry::Registered;
-use crate::traced::{Array, Place, ProgramSource, Space, Tracer, Value};
+use crate::traced::{Constants, Place, ProgramSource, Space, Tracer, Value};
 
 /// Number of nets (wires) that lead into an element of the circuit: the maximum of PARSEC's inputs. On
 /// average, as many nets lead out of an element.
-const FAN_IN: u64 = 5;
+pub(super) const FAN_IN: u64 = 5;
 /// Size of an element in bytes: its name, two vectors of nets (begin, end and capacity each), and a pointer
 /// to its place.
 const ELEMENT_BYTES: u64 = 64;
@@ -42,8 +45,8 @@ pub(crate) struct Canneal {
     /// incoming nets start. It has addresses only: the values are computed when they are loaded.
     into: Place,
     /// Array of the elements to which nets lead, grouped by the element at which they start.
-    out: Array<u32>,
-    out_starts: Vec<u32>,
+    out: Constants<u32>,
+    out_starts: Arc<Vec<u64>>,
     /// Array of the coordinates of places. It has addresses only: the values are computed when they are
     /// loaded.
     places: Place,
@@ -74,12 +77,13 @@ impl Algorithm for Canneal {
     fn new(options: &DataOptions, seed: u64, space: &mut Space) -> Self {
         let element_bytes = ELEMENT_BYTES + 2 * FAN_IN * POINTER_BYTES + 2 * COORDINATE_BYTES;
         let count = (options.data_bytes() - SLACK_BYTES) / element_bytes;
-        let (out_starts, out) = reverse(seed, count);
+        let nets = Recipe::Nets { seed, elements: count };
+        let Edges { offsets: out_starts, neighbours } = kept::edges(nets, || reverse(seed, count));
         let permutation = Permutation::new(count, &mut Random::new(!seed));
         Self {
             elements: space.place(count, ELEMENT_BYTES),
             into: space.place(count * FAN_IN, POINTER_BYTES),
-            out: space.array(out, POINTER_BYTES),
+            out: space.constants(neighbours, POINTER_BYTES),
             out_starts,
             places: space.place(count, 2 * COORDINATE_BYTES),
             placed: (0..count).map(|element| permutation.apply(element) as u32).collect(),
@@ -112,7 +116,7 @@ fn source_of(seed: u64, count: u64, element: u64, number: u64) -> u32 {
 
 /// Sorts nets by the element at which they start. Returns the index of each element's first net, and the
 /// elements to which the nets lead.
-fn reverse(seed: u64, count: u64) -> (Vec<u32>, Vec<u32>) {
+fn reverse(seed: u64, count: u64) -> (Vec<u64>, Vec<u32>) {
     let nets = || (0..count).flat_map(|element| (0..FAN_IN).map(move |number| (element, number)));
     let mut starts = vec![0; count as usize + 1];
     for (element, number) in nets() {

@@ -20,14 +20,14 @@ pub(super) struct Graph {
 impl Graph {
     /// Makes a graph in which each edge of an R-MAT graph is stored at its start vertex.
     pub(super) fn directed(rmat: &Rmat, space: &mut Space) -> Self {
-        let recipe = Recipe { rmat: *rmat, is_undirected: false };
+        let recipe = Recipe::Rmat { rmat: *rmat, is_undirected: false };
         Self::new(kept::edges(recipe, || directed_edges(rmat)), space)
     }
 
     /// Makes a graph in which each edge of an R-MAT graph is stored at both of its vertices, without
     /// self-loops.
     pub(super) fn undirected(rmat: &Rmat, space: &mut Space) -> Self {
-        let recipe = Recipe { rmat: *rmat, is_undirected: true };
+        let recipe = Recipe::Rmat { rmat: *rmat, is_undirected: true };
         Self::new(kept::edges(recipe, || undirected_edges(rmat)), space)
     }
 

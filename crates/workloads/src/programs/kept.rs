@@ -1,10 +1,10 @@
-//! Cache of recently generated graphs. An experiment runs one program under many schemes and machines,
-//! and generating a graph takes longer than a short run on it.
+//! Cache of recently generated graphs and netlists. An experiment runs one program under many schemes and
+//! machines, and generating a graph takes longer than a short run on it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::rmat::Rmat;
+use super::{canneal, rmat::Rmat};
 
 /// Maximum size of all cached graphs in bytes. Evicted graphs that are still in use do not count.
 const MOST_BYTES: u64 = 1 << 30;
@@ -19,17 +19,22 @@ pub(super) struct Edges {
 
 /// Parameters that determine a graph, the key of the cache.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Recipe {
-    pub(super) rmat: Rmat,
-    /// True if each edge is stored at both of its vertices.
-    pub(super) is_undirected: bool,
+pub(super) enum Recipe {
+    /// Random graph. With `is_undirected`, each edge is stored at both of its vertices.
+    Rmat { rmat: Rmat, is_undirected: bool },
+    /// Nets of canneal, grouped by the element at which they start.
+    Nets { seed: u64, elements: u64 },
 }
 
 impl Recipe {
     /// Upper bound of the size of the graph's edges in bytes.
     fn bytes(&self) -> u64 {
-        let ends = if self.is_undirected { 2 } else { 1 };
-        8 * (self.rmat.vertices() + 1) + 4 * ends * self.rmat.edges()
+        let (vertices, edges) = match self {
+            Self::Rmat { rmat, is_undirected: false } => (rmat.vertices(), rmat.edges()),
+            Self::Rmat { rmat, is_undirected: true } => (rmat.vertices(), 2 * rmat.edges()),
+            Self::Nets { elements, .. } => (*elements, canneal::FAN_IN * elements),
+        };
+        8 * (vertices + 1) + 4 * edges
     }
 }
 
@@ -72,21 +77,22 @@ fn place(recipe: Recipe) -> CachedEdges {
 mod tests {
     use super::*;
 
-    fn recipe(seed: u64) -> Recipe {
-        Recipe { rmat: Rmat::filling(1 << 20, 12, 4, seed), is_undirected: false }
+    fn recipe(bytes: u64, seed: u64, is_undirected: bool) -> Recipe {
+        Recipe::Rmat { rmat: Rmat::filling(bytes, 12, 4, seed), is_undirected }
     }
 
     /// A single test, because there is a single cache.
     #[test]
     fn cached_graphs_are_not_generated_again() {
-        let made = edges(recipe(1), || (vec![0, 1], vec![7]));
-        let again = edges(recipe(1), || unreachable!("it is kept"));
+        let small = |is_undirected| recipe(1 << 20, 1, is_undirected);
+        let made = edges(small(false), || (vec![0, 1], vec![7]));
+        let again = edges(small(false), || unreachable!("it is kept"));
         assert!(Arc::ptr_eq(&made.offsets, &again.offsets));
         assert!(Arc::ptr_eq(&made.neighbours, &again.neighbours));
-        let other = edges(Recipe { is_undirected: true, ..recipe(1) }, || (vec![0, 1], vec![8]));
+        let other = edges(small(true), || (vec![0, 1], vec![8]));
         assert_eq!((*other.neighbours).as_slice(), [8]);
 
-        let large = |seed| Recipe { rmat: Rmat::filling(600 << 20, 12, 4, seed), ..recipe(0) };
+        let large = |seed| recipe(600 << 20, seed, false);
         assert!(large(1).bytes() > MOST_BYTES / 2 && large(1).bytes() <= MOST_BYTES);
         edges(large(1), Default::default);
         edges(large(2), Default::default);

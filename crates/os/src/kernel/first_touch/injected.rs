@@ -53,10 +53,10 @@ impl Backer for InjectedFragments {
     fn back(&mut self, core: &mut Core, touch: &Touch) -> Result<Backed, OsError> {
         let &Touch { space: id, page, .. } = touch;
         let (number, permissions) = (touch.region(), touch.permissions());
-        let Some(holes) = core.injected_holes(number) else { return Ok(Backed::No) };
-        if !touch.orders(core)?.contains(Orders::LARGE) {
+        if !core.is_fragmented(number) || !touch.orders(core)?.contains(Orders::LARGE) {
             return Ok(Backed::No);
         }
+        let holes = core.injected_holes(number).expect("fragmented");
         match core.policy.use_block(&holes) {
             BlockUse::WithHoles(when) if core.config.tables.shadow_directories => {
                 match core.memory.allocate_fragment(number, &holes) {

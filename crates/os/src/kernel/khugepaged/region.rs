@@ -78,7 +78,7 @@ pub(super) fn check(core: &Core, number: u64, census: &Census) -> Result<(), Ref
     });
     match () {
         () if differs => Err(Refusal::Permissions),
-        () if core.injected_holes(number).is_some() => Err(Refusal::Injected),
+        () if core.is_fragmented(number) => Err(Refusal::Injected),
         () => Ok(()),
     }
 }
