@@ -128,6 +128,17 @@ fn big_memory_in_a_fragmented_guest_balloons() {
     assert_eq!(given, 96 * 256);
 }
 
+/// A guest that may balloon and has free memory in one piece does not have to.
+#[test]
+fn free_guest_memory_is_taken_before_ballooning() {
+    let (mut guest, mut host) = (guest(false), host(false));
+    let plan = ModePlan::new(Application::BigMemory, Fragmented { host: false, guest: true });
+    let mut policy = ModePolicy::new(plan, SegmentRule::default(), INTERVAL, u64::MAX);
+    assert_eq!(step(&mut policy, &mut guest, &mut host, 0), 0);
+    let expected = [(0, GuestDirect, "free guest memory"), (0, DualDirect, "free host memory")];
+    assert_eq!(steps(policy.log()), expected);
+}
+
 /// The guest has less than 1MB besides its balloon, and the high watermark is 1.8MB, so no run is
 /// taken from the last frames: no segment is made. More memory could be added, but in vain as well.
 #[test]

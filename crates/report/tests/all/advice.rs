@@ -236,6 +236,18 @@ fn areas_of_several_processes_have_their_numbers() {
     assert!(one.contains(candidate), "{one}");
 }
 
+/// The areas with most page walks are in the main table, the rest in a folded one with their number.
+#[test]
+fn areas_beyond_the_main_table_are_counted() {
+    let mut record = record("store");
+    let named = |number: u64| area(&format!("area {number}"), "heap", MB, 0.01);
+    record.areas = (0..15).map(named).collect();
+    let text = markup(&advice_html(&record, &options("Advice", "")));
+    assert!(text.contains("3 more areas, with fewer page walks"));
+    record.areas.truncate(12);
+    assert!(!markup(&advice_html(&record, &options("Advice", ""))).contains("more areas"));
+}
+
 #[test]
 fn a_page_has_all_parts_and_the_verdict_first() {
     let page = advice_html(&record("[heap]"), &options("Advice", "perforate advise store"));

@@ -127,6 +127,10 @@ fn indices_and_bloat_are_drawn_where_there_are_any() {
     assert_eq!(values, [json!([0.0, 200.0]), json!([100.0, 100.0])]);
     let growing = page(&[run("4k", "", &grows), run("thp", "", &never)]);
     assert_eq!(marks(&chart(&growing, "c0-unusable-index")).len(), 4);
+    // At one of the samples of 4k, 2MB could not be had.
+    check(&growing, |document| {
+        assert!(!text(document.root()).contains("2MB could still be had"));
+    });
     let without = page(&[run("thp", "", &never.replacen("0.5", "0.25", 1))]);
     check(&without, |document| {
         assert!(find(document, "c0-fragmentation-index").is_none());

@@ -70,6 +70,18 @@ fn zones_and_orders_have_all_their_figures() {
     }
 }
 
+/// An index of 0 is for lack of memory. Without an index, the allocation would not fail.
+#[test]
+fn a_fragmentation_index_of_0_is_a_number() {
+    let short = HOST.replace("\"fragmentation_index\":0.25", "\"fragmentation_index\":0.0");
+    let text = snapshot_table(&read_snapshot(&short).unwrap(), 100);
+    let last = |order: &str| {
+        let row = text.lines().find(|line| line.trim_start().starts_with(order)).unwrap();
+        row.split_whitespace().skip(6).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!([last("9  "), last("10 ")], ["would not fail", "0.000"], "{text}");
+}
+
 /// Lines of a memory map of these runs (number of cells, class), with two 2MB blocks in a cell.
 fn picture(cells: &str) -> Vec<String> {
     let map = HOST

@@ -191,6 +191,20 @@ fn tell(all: &mut Processors, thread: usize, told: &Told, moved_lines: u64) {
     all.finish();
 }
 
+/// Walks of a core find in its private caches what the core has loaded, and not what another core has loaded.
+#[test]
+fn walkers_read_through_the_private_caches_of_their_core() {
+    let walk_after_a_load_by = |core: usize| {
+        let mut machine = Machine::new(&config(), 2, 1);
+        machine.load(1, 5);
+        machine.load(core, 9000);
+        machine.all.drain();
+        machine.cycles_of(|machine| machine.load_with(1, 5, 7, &walk(&[9000], 7)))
+    };
+    assert_eq!(walk_after_a_load_by(1), 2 * L1);
+    assert!(walk_after_a_load_by(0) > L1 + DRAM);
+}
+
 /// Each rule that leaves events out, in programs of everything on machines of all kinds: not a cycle differs.
 #[test]
 fn rules_that_leave_events_out_change_no_time_of_any_program() {
