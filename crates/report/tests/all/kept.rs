@@ -19,10 +19,10 @@ use crate::document::{data, markup};
 use crate::vocabulary::{options, vocabulary};
 use crate::{advice, curves, memory, records, snapshot, why};
 
-const SAMPLE: &str = include_str!("../data/sample.jsonl");
+pub const SAMPLE: &str = include_str!("../data/sample.jsonl");
 
 /// Two seeds of four schemes, in which every registered counter has a value of its own, and different speeds.
-fn every_counter(vocabulary: &Vocabulary) -> String {
+pub fn every_counter(vocabulary: &Vocabulary) -> String {
     let schemes = ["4k", "thp", "perforated", "ideal"].into_iter().enumerate();
     let runs =
         schemes.flat_map(|(number, scheme)| [1, 2].map(|seed| (number as u64, scheme, seed)));
@@ -46,7 +46,7 @@ fn every_counter(vocabulary: &Vocabulary) -> String {
 }
 
 /// Runs of two values of an option and, without it, of two workloads.
-fn varied() -> String {
+pub fn varied() -> String {
     let runs = [(8, 0.2), (16, 0.25), (32, 0.4)].into_iter().flat_map(|(value, ipc)| {
         ["4k", "thp"].map(|scheme| {
             let ipc = if scheme == "thp" { ipc * 1.5 } else { ipc };
@@ -62,7 +62,7 @@ fn varied() -> String {
 }
 
 /// A run of which windows were measured, beside one of another machine that was not sampled.
-fn sampled() -> String {
+pub fn sampled() -> String {
     let of = |scheme: &str, cycles: u64| {
         json!({"scheme": scheme, "workload": "w", "machine": "m", "instructions": 1000,
             "cycles": cycles, "ipc": 1000.0 / cycles as f64, "counters": {"walks": 5},

@@ -5,6 +5,7 @@ mod answer;
 mod answer_thresholds;
 mod browser;
 mod curves;
+mod disturbed;
 mod document;
 mod experiments;
 mod kept;
