@@ -585,11 +585,17 @@ mod tests {
     fn points_and_claims_belong_to_the_last_experiment_of_their_name() {
         let other = HEADER.replace(r#""experiment":"x""#, r#""experiment":"y""#);
         let point = r#"{"record":"point","experiment":"x","curve":"c","x":0.5}"#;
-        let text = [HEADER, point, &other, HEADER, point, point].join("\n");
+        let claim = r#"{"record":"claim","experiment":"x","id":"P-C1","statement":"s","verdict":"reproduced"}"#;
+        let text = [HEADER, point, &other, HEADER, point, point, &other, claim].join("\n");
         let read = read_experiments(&text).unwrap();
         let points: Vec<_> =
             read.experiments.iter().map(|one| one.curves[0].points.len()).collect();
-        assert_eq!(points, [1, 0, 2]);
+        assert_eq!(points, [1, 0, 2, 0]);
+        let claims: Vec<_> = read.experiments.iter().map(|one| one.claims.len()).collect();
+        assert_eq!(claims, [0, 0, 1, 0]);
+        let unknown = claim.replace(r#""experiment":"x""#, r#""experiment":"z""#);
+        let error = read_experiments(&[HEADER, &unknown].join("\n")).unwrap_err().to_string();
+        assert!(error.contains("line 2: no experiment \"z\" before"), "{error}");
     }
 
     /// Reading and writing gives the same bytes, except that the keys of `config` are sorted.

@@ -164,6 +164,7 @@ mod tests {
             ..ProcessorOptions::default()
         };
         assert_eq!(options(16, 4).topology().threads(), 64);
+        assert_eq!(options(2, 4).topology().lead, 8 * LEAD_INSTRUCTIONS);
         assert!(!options(1, 1).are_several() && options(1, 2).are_several());
         let error = options(u64::MAX, 2).check().unwrap_err().to_string();
         assert!(error.contains("at most 64 hardware threads"), "{error}");

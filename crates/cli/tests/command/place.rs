@@ -102,6 +102,7 @@ pub fn json(lines: &str) -> Vec<Value> {
 
 /// Signal of Ctrl-C.
 pub const SIGINT: u32 = 2;
+pub const SIGTERM: u32 = 15;
 /// Signal that begins a recording with --on-signal.
 pub const SIGUSR1: u32 = 10;
 

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::place::{
-    Outcome, Place, SIGINT, SIGUSR1, assert_complaint, json, outcome, wait_for_handler,
+    Outcome, Place, SIGINT, SIGTERM, SIGUSR1, assert_complaint, json, outcome, wait_for_handler,
 };
 
 #[test]
@@ -145,6 +145,28 @@ fn an_interrupted_recording_is_not_compared() {
     assert!(said.ends_with("perforate record -o FILE -- PROG ARGS…\n"), "{said}");
     assert!(output.stdout.is_empty());
     assert_eq!(place.names(), ["endless.sh"]);
+}
+
+/// A request to end (SIGTERM), as a service manager sends it, ends a recording and keeps what there is.
+#[test]
+fn a_request_to_end_keeps_what_was_recorded() {
+    let place = Place::new();
+    let program = ["record", "-o", "x.trace", "--", "/bin/sh", "-c", "while :; do :; done"];
+    let mut command = place.command(&program);
+    let running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for_handler(&running, SIGTERM);
+    std::thread::sleep(Duration::from_millis(500));
+    Command::new("kill").args(["-TERM", &running.id().to_string()]).status().unwrap();
+    let output = running.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("apt-get install qemu-user") {
+        eprintln!("not tested: there is no emulator to record with");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert_eq!(place.names(), ["x.trace"]);
+    let about = in_one_line(&place.succeeds(&["trace", "info", "x.trace"]));
+    assert!(about.contains("ended before its program, by its user"), "{about}");
 }
 
 /// A recording that ended before its program says so wherever it is used; a whole one does not.

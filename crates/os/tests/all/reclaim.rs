@@ -157,12 +157,15 @@ fn advised_pages_go_first_and_without_swap() {
 #[test]
 fn advice_is_forgotten_with_the_pages() {
     let mut machine = swapping("base-pages", 64 * MB, 0);
-    machine.event(populate(BASE, 8 * MB));
+    machine.event(populate(BASE, 16 * MB));
     machine.event(advise(BASE, REGION, Advice::Free));
     machine.event(advise(BASE, REGION, Advice::DontNeed));
     machine.event(advise(BASE + REGION, REGION, Advice::Free));
     machine.event(unmap(BASE + REGION, REGION));
-    machine.event(populate(BASE, 8 * MB));
+    // One request ends the advice of several regions.
+    machine.event(advise(BASE + 4 * REGION, 3 * REGION, Advice::Free));
+    machine.event(advise(BASE + 4 * REGION, 3 * REGION, Advice::DontNeed));
+    machine.event(populate(BASE, 16 * MB));
     // After the exit of a child, writes fault although no frame is shared: the kernel sees one of
     // them.
     machine.event(fork(1));

@@ -198,7 +198,11 @@ fn cell(area: &str, pieces: &[&AdvicePiece], area_bytes: u64) -> MapCell {
         walk_share: pieces.iter().map(|piece| piece.walk_share).sum(),
         density: (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64),
         is_advised: pieces.iter().any(|piece| piece.page_bytes > 4096),
-        text: format!("{} at {}", bytes(end.saturating_sub(first.offset) as f64), bytes(first.offset as f64)),
+        text: format!(
+            "{} at {}",
+            bytes(end.saturating_sub(first.offset) as f64),
+            bytes(first.offset as f64)
+        ),
     }
 }
 
