@@ -151,7 +151,7 @@ fn an_interrupted_recording_is_not_compared() {
 #[test]
 fn a_request_to_end_keeps_what_was_recorded() {
     let place = Place::new();
-    let program = ["record", "-o", "x.trace", "--", "/bin/sh", "-c", "while :; do :; done"];
+    let program = ["record", "-o", "x.trace", "--", "/bin/sleep", "60"];
     let mut command = place.command(&program);
     let running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     wait_for_handler(&running, SIGTERM);
@@ -235,7 +235,7 @@ fn variables_with_the_emulators_names_are_the_programs() {
 #[test]
 fn a_signal_begins_the_recording_of_a_service_and_another_ends_it() {
     let place = Place::new();
-    let endless = ["/bin/sh", "-c", "while :; do :; done"];
+    let endless = ["/bin/sh", "-c", "while :; do sleep 0.1; done"];
     let arguments = [&["record", "-o", "x.trace", "--on-signal", "--"][..], &endless].concat();
     let mut command = place.command(&arguments);
     let running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
