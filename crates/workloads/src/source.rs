@@ -72,7 +72,7 @@ impl<P: Pattern> Synthetic<P> {
             data_start,
             write_threshold: (common.writes * 2f64.powi(64)) as u128,
             write_random: Random::new(!seed),
-            events: maps(data_start, common.size_bytes, code_bytes),
+            events: maps(&[(data_start, common.size_bytes)], code_bytes),
         })
     }
 
@@ -167,12 +167,14 @@ fn map(
     }
 }
 
-/// Makes events that map the data, populated from the start, and the code.
-pub(crate) fn maps(data_start: u64, size_bytes: u64, code_bytes: u64) -> Vec<ProgramEvent> {
-    vec![
-        map(data_start, size_bytes, Permissions::READ_WRITE, Backing::Anonymous, true),
-        map(CODE_START, code_bytes, Permissions::READ_EXECUTE, Backing::File, false),
-    ]
+/// Makes events that map the data (first address and size in bytes of each piece), populated from the start,
+/// and the code.
+pub(crate) fn maps(data: &[(u64, u64)], code_bytes: u64) -> Vec<ProgramEvent> {
+    let of_data = |&(start, bytes): &(u64, u64)| {
+        map(start, bytes, Permissions::READ_WRITE, Backing::Anonymous, true)
+    };
+    let code = map(CODE_START, code_bytes, Permissions::READ_EXECUTE, Backing::File, false);
+    data.iter().map(of_data).chain([code]).collect()
 }
 
 impl<P: Pattern> Source for Synthetic<P> {

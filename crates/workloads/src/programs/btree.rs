@@ -21,6 +21,9 @@ use crate::traced::{Place, ProgramSource, Space, Tracer, Value};
 data_options! { TreeOptions:
     /// Size of the tree, its records and the array of elements; 35G in Mitosis.
     size;
+    /// The heap of nodes and records grows by 132KB at a time, as that of glibc does, and so has no 2MB pages
+    /// on first touches. Otherwise it is mapped at once.
+    grows: bool = false,
 }
 
 /// Children of an inner node: ln 2 of 6, rounded.
@@ -104,7 +107,7 @@ impl Algorithm for Tree {
         Self {
             keys,
             elements: space.place(keys, ELEMENT_BYTES),
-            heap: space.place(keys + nodes * NODE_BLOCKS, BLOCK_BYTES),
+            heap: space.heap(keys + nodes * NODE_BLOCKS, BLOCK_BYTES, options.grows),
             inserted: Permutation::new(keys, &mut Random::new(!seed)),
             created: Permutation::new(nodes, &mut Random::new(seed.rotate_left(32))),
             below,

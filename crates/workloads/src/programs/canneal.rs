@@ -7,10 +7,11 @@
 
 use std::sync::Arc;
 
+use perforate_config::BoundedSize;
 use perforate_trace::Source;
 
 use super::kept::{self, Edges, Recipe};
-use super::{Algorithm, Data, DataOptions, SLACK_BYTES};
+use super::{Algorithm, Data, DataSize, SLACK_BYTES};
 use crate::random::{Permutation, Random, scale};
 use crate::registry::Registered;
 use crate::traced::{Constants, Place, ProgramSource, Space, Tracer, Value};
@@ -39,6 +40,14 @@ const TEMPERATURES: u32 = 6_000;
 const FIRST_TEMPERATURE: f64 = 2_000.0;
 const COOLING: f64 = 1.5;
 
+data_options! { CannealOptions:
+    /// Size of all data.
+    size;
+    /// The heap of the nets of each element grows by 132KB at a time, as that of glibc does, and so has no 2MB
+    /// pages on first touches. Otherwise it is mapped at once.
+    grows: bool = false,
+}
+
 pub(crate) struct Canneal {
     elements: Place,
     /// Array of the sources of nets: for each element, the [`FAN_IN`] elements at which the element's
@@ -62,19 +71,19 @@ impl Registered for Canneal {
     const SUMMARY: &'static str =
         "simulated annealing of a chip's layout, like PARSEC's canneal (paper G: 4.0G)";
     const EXAMPLE: &'static str = "canneal:size=4G";
-    type Options = DataOptions;
+    type Options = CannealOptions;
 
-    fn host_bytes(options: &DataOptions) -> u64 {
+    fn host_bytes(options: &CannealOptions) -> u64 {
         options.data_bytes() / 5
     }
 
-    fn source(options: &DataOptions, seed: u64) -> Box<dyn Source> {
+    fn source(options: &CannealOptions, seed: u64) -> Box<dyn Source> {
         ProgramSource::boxed::<Self>(options, seed)
     }
 }
 
 impl Algorithm for Canneal {
-    fn new(options: &DataOptions, seed: u64, space: &mut Space) -> Self {
+    fn new(options: &CannealOptions, seed: u64, space: &mut Space) -> Self {
         let element_bytes = ELEMENT_BYTES + 2 * FAN_IN * POINTER_BYTES + 2 * COORDINATE_BYTES;
         let count = (options.data_bytes() - SLACK_BYTES) / element_bytes;
         let nets = Recipe::Nets { seed, elements: count };
@@ -82,8 +91,8 @@ impl Algorithm for Canneal {
         let permutation = Permutation::new(count, &mut Random::new(!seed));
         Self {
             elements: space.place(count, ELEMENT_BYTES),
-            into: space.place(count * FAN_IN, POINTER_BYTES),
-            out: space.constants(neighbours, POINTER_BYTES),
+            into: space.heap(count * FAN_IN, POINTER_BYTES, options.grows),
+            out: space.heap(count * FAN_IN, POINTER_BYTES, options.grows).holding(neighbours),
             out_starts,
             places: space.place(count, 2 * COORDINATE_BYTES),
             placed: (0..count).map(|element| permutation.apply(element) as u32).collect(),

@@ -99,7 +99,7 @@ data_options! { DataOptions:
 /// Size of the mapped code in bytes. Algorithms have a few hundred instructions.
 const CODE_BYTES: u64 = 4096;
 
-/// A program whose data are in one mapping, which exists from the start.
+/// A program whose data are mapped from the start.
 trait Algorithm: Registered<Options: Data> + Send {
     /// Generates the data as the program's initialisation would leave them.
     fn new(options: &Self::Options, seed: u64, space: &mut Space) -> Self;
@@ -116,7 +116,7 @@ impl<A: Algorithm> Program for A {
         let algorithm = Self::new(options, seed, &mut space);
         let (name, bytes) = (text_of::<A>(options), space.bytes());
         assert!(bytes <= size_bytes, "{name}: {bytes} bytes of data");
-        maps(start, bytes, CODE_BYTES).into_iter().for_each(|event| t.event(event));
+        maps(&space.mappings(), CODE_BYTES).into_iter().for_each(|event| t.event(event));
         algorithm
     }
 

@@ -30,6 +30,27 @@ fn made<A: Algorithm>(options: &str) -> A {
     A::new(&perforate_config::read(options).unwrap(), 1, &mut Space::new(START))
 }
 
+/// A heap that grows is mapped in steps of 128KB and a page; other memory is mapped at once.
+#[test]
+fn heaps_that_grow_are_mapped_in_steps() {
+    let mappings = |options: &str| {
+        let mut space = Space::new(START);
+        Tree::new(&perforate_config::read(options).unwrap(), 1, &mut space);
+        (space.mappings(), space.bytes())
+    };
+    let (whole, bytes) = mappings("size=4M");
+    assert_eq!(whole, [(START, bytes)]);
+    let (steps, bytes_in_steps) = mappings("size=4M,grows=yes");
+    assert_eq!(bytes_in_steps, bytes);
+    // The array of elements, of 64 bytes for each of about 250 bytes of data, is no part of the heap.
+    let elements = steps[0].1;
+    assert!((bytes / 5..bytes / 3).contains(&elements), "{elements} of {bytes}");
+    let (last, middle) = steps[1..].split_last().unwrap();
+    assert!(middle.iter().all(|(_, bytes)| *bytes == 132 << 10) && last.1 <= 132 << 10);
+    let ends = steps.iter().map(|(start, bytes)| start + bytes);
+    assert!(ends.eq(steps[1..].iter().map(|(start, _)| *start).chain([START + bytes])));
+}
+
 /// Lists all edges of a graph, each with the vertex that stores it.
 fn edges(graph: &Graph) -> impl Iterator<Item = (u32, u32)> {
     let neighbours = graph.neighbours.values();

@@ -4,6 +4,7 @@
 //! computed at every read. An [`Array`] keeps its values in host memory, in any type. The `Place`
 //! determines the size of an element in the traced program.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::tracer::Tracer;
@@ -13,15 +14,46 @@ use crate::source::PAGE_BYTES;
 /// Bytes that a store writes in the loop that fills an array: an SSE register.
 const VECTOR_BYTES: u64 = 16;
 
+/// Bytes by which the heap of glibc's malloc grows for small blocks: 128KB (`M_TOP_PAD`) beyond the block, in
+/// whole pages.
+const GROWTH_BYTES: u64 = (128 << 10) + PAGE_BYTES;
+
 /// Memory of the traced program, allocated array by array. Each array starts on a separate page.
 pub(crate) struct Space {
     start: u64,
     end: u64,
+    /// Addresses of heaps that grow in steps of [`GROWTH_BYTES`]; all other memory is mapped at once.
+    heaps: Vec<Range<u64>>,
 }
 
 impl Space {
     pub(crate) fn new(start: u64) -> Self {
-        Self { start, end: start }
+        Self { start, end: start, heaps: Vec::new() }
+    }
+
+    /// Allocates blocks of a heap, which is mapped step by step if `grows` is true.
+    pub(crate) fn heap(&mut self, count: u64, block_bytes: u64, grows: bool) -> Place {
+        let place = self.place(count, block_bytes);
+        if grows {
+            self.heaps.push(place.start..self.end);
+        }
+        place
+    }
+
+    /// First address and size in bytes of each mapping, in the order in which the program makes them.
+    pub(crate) fn mappings(&self) -> Vec<(u64, u64)> {
+        let mut mappings = Vec::new();
+        let mut next = self.start;
+        let end = self.end..self.end;
+        for heap in self.heaps.iter().chain([&end]) {
+            if next < heap.start {
+                mappings.push((next, heap.start - next));
+            }
+            let steps = heap.clone().step_by(GROWTH_BYTES as usize);
+            mappings.extend(steps.map(|step| (step, GROWTH_BYTES.min(heap.end - step))));
+            next = heap.end;
+        }
+        mappings
     }
 
     pub(crate) fn place(&mut self, count: u64, element_bytes: u64) -> Place {
@@ -35,7 +67,7 @@ impl Space {
     }
 
     pub(crate) fn constants<T>(&mut self, values: Arc<Vec<T>>, element_bytes: u64) -> Constants<T> {
-        Constants { place: self.place(values.len() as u64, element_bytes), values }
+        self.place(values.len() as u64, element_bytes).holding(values)
     }
 
     /// Number of bytes of the traced program's memory that are allocated so far.
@@ -53,6 +85,11 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// Makes the array constant, with these values.
+    pub(crate) fn holding<T>(self, values: Arc<Vec<T>>) -> Constants<T> {
+        Constants { place: self, values }
+    }
+
     /// Address of the element at `index`.
     pub(crate) fn address(&self, index: u64) -> u64 {
         debug_assert!(index < self.count);
