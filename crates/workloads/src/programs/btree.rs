@@ -21,8 +21,7 @@ use crate::traced::{Place, ProgramSource, Space, Tracer, Value};
 data_options! { TreeOptions:
     /// Size of the tree, its records and the array of elements; 35G in Mitosis.
     size;
-    /// The heap of nodes and records grows by 132KB at a time, as that of glibc does, and so has no 2MB pages
-    /// on first touches. Otherwise it is mapped at once.
+    /// The heap of nodes grows by 132KB at a time, as glibc's does: no 2MB pages on first touches.
     grows: bool = false,
 }
 

@@ -43,8 +43,7 @@ const COOLING: f64 = 1.5;
 data_options! { CannealOptions:
     /// Size of all data.
     size;
-    /// The heap of the nets of each element grows by 132KB at a time, as that of glibc does, and so has no 2MB
-    /// pages on first touches. Otherwise it is mapped at once.
+    /// The heap of nets grows by 132KB at a time, as glibc's does: no 2MB pages on first touches.
     grows: bool = false,
 }
 
