@@ -222,6 +222,8 @@ pub(crate) struct Advised<S> {
     running: ProcessId,
     /// Starts of the mappings that each process has made, in bytes.
     mapped: BTreeMap<ProcessId, BTreeSet<u64>>,
+    /// Address after the heap of each process.
+    heap_ends: BTreeMap<ProcessId, u64>,
     /// Events of the chunk that is being filled, each with its position in the chunk.
     events: Vec<(u32, ProgramEvent)>,
 }
@@ -248,32 +250,39 @@ impl<S: Source> Advised<S> {
             "the program is changed: it requests large pages (MADV_HUGEPAGE) for {number} of addresses \
              as soon as memory is mapped there (--madvise)"
         ));
-        let (running, mapped) = (ProcessId::default(), BTreeMap::new());
-        Ok(Self { source, metadata, ranges, running, mapped, events: Vec::new() })
+        let (running, events) = (ProcessId::default(), Vec::new());
+        let (mapped, heap_ends) = (BTreeMap::new(), BTreeMap::new());
+        Ok(Self { source, metadata, ranges, running, mapped, heap_ends, events })
     }
 
-    /// Ends a heap whose last advised part reaches its end at a multiple of 2MB, but not inside another mapping.
-    fn grow_heap(&self, event: &mut ProgramEvent, last: &mut Range<u64>) {
-        let ProgramEvent::Brk { end, .. } = event else { return };
-        if last.end != end.value() {
-            return;
+    /// Ends a heap whose end is advised at a multiple of 2MB, but not inside another mapping. Returns the
+    /// addresses by which the heap grows.
+    fn grow_heap(&mut self, start: u64, end: &mut VirtualAddress) -> Range<u64> {
+        let asked = end.value();
+        let last = self.ranges.parts(self.running, start..asked).last();
+        if last.is_some_and(|(part, _)| part.end == asked) {
+            let starts = self.mapped.get(&self.running);
+            let above = starts.and_then(|starts| starts.range(asked..).next());
+            let limit = above.copied().unwrap_or(u64::MAX);
+            *end = VirtualAddress::new(asked.next_multiple_of(HEAP_STEP).min(limit));
         }
-        let starts = self.mapped.get(&self.running);
-        let above = starts.and_then(|starts| starts.range(last.end..).next());
-        let limit = above.copied().unwrap_or(u64::MAX);
-        last.end = last.end.next_multiple_of(HEAP_STEP).min(limit);
-        *end = VirtualAddress::new(last.end);
+        let before = self.heap_ends.insert(self.running, end.value()).unwrap_or(start);
+        before.clamp(start, end.value().max(start))..end.value()
     }
 
     /// Passes an event on, and the requests that follow it.
     fn push(&mut self, at: u32, mut event: ProgramEvent) {
+        let asked = match &event {
+            ProgramEvent::Brk { end, .. } => Some(end.value()),
+            _ => None,
+        };
         let starts = self.mapped.entry(self.running).or_default();
-        let mapped = match &event {
+        let mapped = match &mut event {
             ProgramEvent::Map { start, length, .. } => {
                 starts.insert(start.value());
                 pages(start.value(), *length)
             }
-            ProgramEvent::Brk { start, end } => start.value()..end.value(),
+            ProgramEvent::Brk { start, end } => self.grow_heap(start.value(), end),
             ProgramEvent::Remap { to, to_length, .. } => {
                 starts.insert(to.value());
                 pages(to.value(), *to_length)
@@ -281,6 +290,13 @@ impl<S: Source> Advised<S> {
             ProgramEvent::Fork { child } => {
                 let inherited = starts.clone();
                 self.mapped.insert(*child, inherited);
+                if let Some(&end) = self.heap_ends.get(&self.running) {
+                    self.heap_ends.insert(*child, end);
+                }
+                0..0
+            }
+            ProgramEvent::Exec => {
+                self.heap_ends.remove(&self.running);
                 0..0
             }
             ProgramEvent::Switch { process, .. } => {
@@ -290,8 +306,11 @@ impl<S: Source> Advised<S> {
             _ => 0..0,
         };
         let mut advised: Vec<_> = self.ranges.parts(self.running, mapped.clone()).collect();
-        if let Some((last, _)) = advised.last_mut() {
-            self.grow_heap(&mut event, last);
+        if let Some((last, _)) =
+            advised.last_mut().filter(|(last, _)| asked.is_some_and(|asked| last.end >= asked))
+        {
+            // An advised heap is advised up to the end to which it was rounded up.
+            last.end = mapped.end;
         }
         // Memory that mmap populates has its pages before a request can come.
         let populated = if advised.is_empty() { None } else { without_populating(&mut event) };
@@ -438,11 +457,11 @@ mod tests {
         };
         let huge = |length| advise(MB, length, Advice::HugePage);
         let steps = [MB + 0x21000, 2 * MB, 2 * MB + 0x1000].map(brk);
-        // The last step leaves the advised range.
+        // The second step has room already; the last one leaves the advised range.
         let found =
             advised("0x100000-0x200000", &[&[map(16 * MB, MB, false)], &steps[..]].concat());
         let grown = brk(2 * MB);
-        let expected = [grown.clone(), huge(MB), grown, huge(MB), brk(2 * MB + 0x1000), huge(MB)];
+        let expected = [grown.clone(), huge(MB), grown, brk(2 * MB + 0x1000)];
         assert_eq!(found[1..], expected);
     }
 

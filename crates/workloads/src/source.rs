@@ -6,7 +6,7 @@ use perforate_trace::{
     CHUNK_INSTRUCTIONS, SYNTHETIC, Source, SourceMetadata, TraceError, skip_by_decoding,
 };
 use perforate_types::{
-    AccessKind, Backing, Chunk, Instruction, MemoryAccess, Permissions, ProgramEvent,
+    AccessKind, Advice, Backing, Chunk, Instruction, MemoryAccess, Permissions, ProgramEvent,
     VirtualAddress,
 };
 
@@ -72,7 +72,10 @@ impl<P: Pattern> Synthetic<P> {
             data_start,
             write_threshold: (common.writes * 2f64.powi(64)) as u128,
             write_random: Random::new(!seed),
-            events: maps(&[(data_start, common.size_bytes)], code_bytes),
+            events: vec![
+                map_data(data_start..data_start + common.size_bytes),
+                map_code(code_bytes),
+            ],
         })
     }
 
@@ -136,6 +139,12 @@ pub(crate) fn data_start(size_bytes: u64) -> u64 {
     (DATA_LIMIT - size_bytes) & !((1 << 30) - 1)
 }
 
+/// Bytes by which the heap of glibc's malloc grows for small blocks: 128KB (`M_TOP_PAD`) beyond the block, in
+/// whole pages.
+const HEAP_STEP_BYTES: u64 = (128 << 10) + PAGE_BYTES;
+/// Linux's number of MADV_POPULATE_WRITE.
+const MADV_POPULATE_WRITE: i32 = 23;
+
 /// Makes the metadata of an endless source with events, dependencies and branches.
 pub(crate) fn metadata(name: String) -> SourceMetadata {
     SourceMetadata {
@@ -167,14 +176,29 @@ fn map(
     }
 }
 
-/// Makes events that map the data (first address and size in bytes of each piece), populated from the start,
-/// and the code.
-pub(crate) fn maps(data: &[(u64, u64)], code_bytes: u64) -> Vec<ProgramEvent> {
-    let of_data = |&(start, bytes): &(u64, u64)| {
-        map(start, bytes, Permissions::READ_WRITE, Backing::Anonymous, true)
-    };
-    let code = map(CODE_START, code_bytes, Permissions::READ_EXECUTE, Backing::File, false);
-    data.iter().map(of_data).chain([code]).collect()
+/// Makes the event that maps data at these addresses, populated from the start.
+pub(crate) fn map_data(addresses: Range<u64>) -> ProgramEvent {
+    let bytes = addresses.end - addresses.start;
+    map(addresses.start, bytes, Permissions::READ_WRITE, Backing::Anonymous, true)
+}
+
+/// Makes the event that maps the code.
+pub(crate) fn map_code(bytes: u64) -> ProgramEvent {
+    map(CODE_START, bytes, Permissions::READ_EXECUTE, Backing::File, false)
+}
+
+/// Makes events that let the heap grow as glibc's does for small blocks, each step filled before the next.
+pub(crate) fn grow_heap(addresses: Range<u64>) -> impl Iterator<Item = ProgramEvent> {
+    let Range { start, end } = addresses;
+    (start..end).step_by(HEAP_STEP_BYTES as usize).flat_map(move |step| {
+        let step_end = end.min(step + HEAP_STEP_BYTES);
+        let (start, address) = (VirtualAddress::new(start), VirtualAddress::new(step));
+        let advice = Advice::Other(MADV_POPULATE_WRITE);
+        [
+            ProgramEvent::Brk { start, end: VirtualAddress::new(step_end) },
+            ProgramEvent::Advise { start: address, length: step_end - step, advice },
+        ]
+    })
 }
 
 impl<P: Pattern> Source for Synthetic<P> {

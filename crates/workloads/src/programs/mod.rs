@@ -56,7 +56,7 @@ mod tests;
 use perforate_config::{BoundedSize, Options};
 
 use crate::registry::{Registered, text_of};
-use crate::source::{data_start, maps};
+use crate::source::{data_start, map_code};
 use crate::traced::{Program, Space, Tracer};
 
 pub(super) use breadth_first::BreadthFirst;
@@ -116,7 +116,7 @@ impl<A: Algorithm> Program for A {
         let algorithm = Self::new(options, seed, &mut space);
         let (name, bytes) = (text_of::<A>(options), space.bytes());
         assert!(bytes <= size_bytes, "{name}: {bytes} bytes of data");
-        maps(&space.mappings(), CODE_BYTES).into_iter().for_each(|event| t.event(event));
+        space.maps().into_iter().chain([map_code(CODE_BYTES)]).for_each(|event| t.event(event));
         algorithm
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use perforate_types::AccessKind::{Read, Write};
-use perforate_types::Chunk;
+use perforate_types::{Chunk, ProgramEvent};
 
 use super::breadth_first::BreadthFirst;
 use super::btree::Tree;
@@ -30,25 +30,34 @@ fn made<A: Algorithm>(options: &str) -> A {
     A::new(&perforate_config::read(options).unwrap(), 1, &mut Space::new(START))
 }
 
-/// A heap that grows is mapped in steps of 128KB and a page; other memory is mapped at once.
+/// A heap that grows does so in steps of 128KB and a page, each of which is filled before the next; other memory
+/// is mapped at once.
 #[test]
-fn heaps_that_grow_are_mapped_in_steps() {
-    let mappings = |options: &str| {
+fn a_heap_grows_in_steps() {
+    let maps = |options: &str| {
         let mut space = Space::new(START);
         Tree::new(&perforate_config::read(options).unwrap(), 1, &mut space);
-        (space.mappings(), space.bytes())
+        (space.maps(), space.bytes())
     };
-    let (whole, bytes) = mappings("size=4M");
-    assert_eq!(whole, [(START, bytes)]);
-    let (steps, bytes_in_steps) = mappings("size=4M,grows=yes");
-    assert_eq!(bytes_in_steps, bytes);
-    // The array of elements, of 64 bytes for each of about 250 bytes of data, is no part of the heap.
-    let elements = steps[0].1;
-    assert!((bytes / 5..bytes / 3).contains(&elements), "{elements} of {bytes}");
-    let (last, middle) = steps[1..].split_last().unwrap();
-    assert!(middle.iter().all(|(_, bytes)| *bytes == 132 << 10) && last.1 <= 132 << 10);
-    let ends = steps.iter().map(|(start, bytes)| start + bytes);
-    assert!(ends.eq(steps[1..].iter().map(|(start, _)| *start).chain([START + bytes])));
+    let (whole, bytes) = maps("size=4M");
+    let [ProgramEvent::Map { length, populate: true, .. }] = whole[..] else { panic!("{whole:?}") };
+    assert_eq!(length, bytes);
+    let (events, _) = maps("size=4M,grows=yes");
+    let ProgramEvent::Map { length: elements, .. } = events[0] else { panic!("{:?}", events[0]) };
+    let heap = START + elements;
+    let mut next = heap;
+    for pair in events[1..].chunks(2) {
+        let [ProgramEvent::Brk { start, end }, ProgramEvent::Advise { start: filled, length, .. }] =
+            pair
+        else {
+            panic!("{pair:?}")
+        };
+        assert_eq!((start.value(), filled.value()), (heap, next));
+        assert_eq!(*length, (132 << 10).min(START + bytes - next));
+        next += length;
+        assert_eq!(end.value(), next);
+    }
+    assert_eq!(next, START + bytes);
 }
 
 /// Lists all edges of a graph, each with the vertex that stores it.

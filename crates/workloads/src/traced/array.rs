@@ -7,53 +7,46 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use perforate_types::ProgramEvent;
+
 use super::tracer::Tracer;
 use super::value::Value;
-use crate::source::PAGE_BYTES;
+use crate::source::{PAGE_BYTES, grow_heap, map_data};
 
 /// Bytes that a store writes in the loop that fills an array: an SSE register.
 const VECTOR_BYTES: u64 = 16;
-
-/// Bytes by which the heap of glibc's malloc grows for small blocks: 128KB (`M_TOP_PAD`) beyond the block, in
-/// whole pages.
-const GROWTH_BYTES: u64 = (128 << 10) + PAGE_BYTES;
 
 /// Memory of the traced program, allocated array by array. Each array starts on a separate page.
 pub(crate) struct Space {
     start: u64,
     end: u64,
-    /// Addresses of heaps that grow in steps of [`GROWTH_BYTES`]; all other memory is mapped at once.
-    heaps: Vec<Range<u64>>,
+    /// Addresses of the heap that grows in small steps, if there is one; all other memory is mapped at once.
+    heap: Option<Range<u64>>,
 }
 
 impl Space {
     pub(crate) fn new(start: u64) -> Self {
-        Self { start, end: start, heaps: Vec::new() }
+        Self { start, end: start, heap: None }
     }
 
-    /// Allocates blocks of a heap, which is mapped step by step if `grows` is true.
+    /// Allocates blocks of the heap, which grows in small steps if `grows` is true. Its blocks are allocated one
+    /// array after the other.
     pub(crate) fn heap(&mut self, count: u64, block_bytes: u64, grows: bool) -> Place {
         let place = self.place(count, block_bytes);
         if grows {
-            self.heaps.push(place.start..self.end);
+            let heap = self.heap.get_or_insert(place.start..place.start);
+            assert_eq!(heap.end, place.start, "there is one heap");
+            heap.end = self.end;
         }
         place
     }
 
-    /// First address and size in bytes of each mapping, in the order in which the program makes them.
-    pub(crate) fn mappings(&self) -> Vec<(u64, u64)> {
-        let mut mappings = Vec::new();
-        let mut next = self.start;
-        let end = self.end..self.end;
-        for heap in self.heaps.iter().chain([&end]) {
-            if next < heap.start {
-                mappings.push((next, heap.start - next));
-            }
-            let steps = heap.clone().step_by(GROWTH_BYTES as usize);
-            mappings.extend(steps.map(|step| (step, GROWTH_BYTES.min(heap.end - step))));
-            next = heap.end;
-        }
-        mappings
+    /// Makes the events that map and populate the memory: all but the heap at once, and then the heap.
+    pub(crate) fn maps(&self) -> Vec<ProgramEvent> {
+        let heap = self.heap.clone().unwrap_or(self.end..self.end);
+        let whole = [self.start..heap.start, heap.end..self.end];
+        let whole = whole.into_iter().filter(|range| !range.is_empty());
+        whole.map(map_data).chain(grow_heap(heap)).collect()
     }
 
     pub(crate) fn place(&mut self, count: u64, element_bytes: u64) -> Place {
