@@ -158,7 +158,8 @@ pub(crate) fn ranked(gains: &[ChoiceGain], base: u64) -> Vec<Choice> {
     steps.into_iter().map(|(_, choice)| choice).collect()
 }
 
-/// Simulates the first choices together, from the first `from` of them up to all; at most `most` points.
+/// Simulates beginnings of the list of choices, each with all its choices together: the first `from` choices,
+/// longer beginnings, and the whole list. Returns at most `most` points.
 pub(crate) fn curve(
     simulations: &Simulations<'_>,
     memory: &Memory,

@@ -107,6 +107,7 @@ impl AdvisedRanges {
             .iter()
             .take_while(is_within)
             .map(move |range| (range.bytes.start.max(start)..range.bytes.end.min(end), range.order))
+            .filter(|(part, _)| !part.is_empty())
     }
 
     /// Reads ranges from lines of a file, one `START-END` a line; `#` starts a comment.
@@ -461,8 +462,11 @@ mod tests {
         let found =
             advised("0x100000-0x200000", &[&[map(16 * MB, MB, false)], &steps[..]].concat());
         let grown = brk(2 * MB);
-        let expected = [grown.clone(), huge(MB), grown, brk(2 * MB + 0x1000)];
+        let expected = [grown.clone(), huge(MB), grown.clone(), brk(2 * MB + 0x1000)];
         assert_eq!(found[1..], expected);
+        // A step that has room requests nothing inside a larger range, either.
+        let found = advised("0x100000-0x800000", &steps[..2]);
+        assert_eq!(found, [grown.clone(), huge(MB), grown]);
     }
 
     #[test]
