@@ -81,7 +81,8 @@ pub struct CachesConfig {
     pub l1d: CacheConfig,
     /// Second-level cache, unified.
     pub l2: CacheConfig,
-    /// Last-level cache; none if the section is missing, so that the second level is the last.
+    /// Last-level cache, shared by all cores; none if the section is missing, so that the second level is the
+    /// last. Its MSHRs are those of one core's slice: each core adds as many.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub llc: Option<CacheConfig>,
     /// Cache that only the page walkers use, before the cache that `walker.attach` names; none if the section

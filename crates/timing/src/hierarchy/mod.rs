@@ -164,10 +164,11 @@ fn attached(config: &TimingConfig) -> usize {
 }
 
 /// For each kind of cache, true if a miss can be sent below without an event ([`Level::asks_at_once`]).
-fn ask_at_once(config: &TimingConfig, (cores, threads): (usize, usize)) -> [bool; CACHES] {
+fn ask_at_once(config: &TimingConfig, threads: usize) -> [bool; CACHES] {
     let caches = &config.cache;
-    // A cache above memory is never short of MSHRs if those above it have no more of them together.
-    let has_enough = |level: usize, cache: &CacheConfig, above: u32, cores: u32| {
+    // A cache above memory is never short of MSHRs if those above it have no more of them together. Each core
+    // adds as many to those of a shared cache.
+    let has_enough = |level: usize, cache: &CacheConfig, above: u32| {
         let is_attached = attached(config) == level;
         let walkers = match &caches.walker {
             Some(own) if is_attached => own.mshrs,
@@ -177,12 +178,11 @@ fn ask_at_once(config: &TimingConfig, (cores, threads): (usize, usize)) -> [bool
         let is_counted = !is_attached
             || caches.walker.is_some()
             || config.walker.bitmap_reader == BitmapReader::Walker;
-        is_counted && (above + walkers) * cores <= cache.mshrs
+        is_counted && above + walkers <= cache.mshrs
     };
     let l2 =
-        caches.llc.is_none() && has_enough(L2, &caches.l2, caches.l1i.mshrs + caches.l1d.mshrs, 1);
-    let llc =
-        caches.llc.as_ref().is_some_and(|llc| has_enough(LLC, llc, caches.l2.mshrs, cores as u32));
+        caches.llc.is_none() && has_enough(L2, &caches.l2, caches.l1i.mshrs + caches.l1d.mshrs);
+    let llc = caches.llc.as_ref().is_some_and(|llc| has_enough(LLC, llc, caches.l2.mshrs));
     // One front end, or one walker, asks for one thing after the other.
     let walker = config.walker.walkers == 1
         && caches.walker.as_ref().is_some_and(|own| own.mshrs >= PARALLEL_READS);
@@ -200,9 +200,13 @@ impl Hierarchy {
         let attached = attached(config);
         let below_l2 = if caches.llc.is_some() { LLC } else { MEMORY };
         // Caches that the machine does not have are never reached; a small cache keeps their index.
-        let llc = caches.llc.as_ref().unwrap_or(&caches.l1i);
+        let llc = caches
+            .llc
+            .as_ref()
+            .map(|llc| CacheConfig { mshrs: llc.mshrs * cores as u32, ..llc.clone() });
+        let llc = llc.as_ref().unwrap_or(&caches.l1i);
         let walker = caches.walker.as_ref().unwrap_or(&caches.l1i);
-        let at_once = ask_at_once(config, (cores, threads))
+        let at_once = ask_at_once(config, threads)
             .map(|at_once| at_once && shortcuts.misses_need_no_mshr_event);
         let of_core = |core: usize| {
             let first = core * LEVELS;

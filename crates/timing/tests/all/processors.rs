@@ -311,6 +311,25 @@ fn the_last_level_is_shared_and_a_walker_is_not() {
     assert_eq!(machine.cycles_of(walks), 3 * miss);
 }
 
+/// Each core adds a slice of the last-level cache with MSHRs of its own, so that misses of other cores do not
+/// wait for one that a single core would find free.
+#[test]
+fn each_core_adds_mshrs_of_the_last_level() {
+    let mut config = with_llc();
+    config.cache.llc.as_mut().unwrap().mshrs = 1;
+    let mut machine = Machine::new(&config, 4, 1);
+    let mut misses_of = |cores: usize, first_line: u64| {
+        machine.cycles_of(|machine| {
+            for miss in 0..16 {
+                (0..cores).for_each(|core| machine.load(core, first_line + 4 * miss + core as u64));
+            }
+        })
+    };
+    let alone = misses_of(1, 0);
+    assert_eq!(misses_of(4, 1024), alone);
+    assert!(alone > 16 * DRAM);
+}
+
 #[test]
 fn threads_of_a_core_share_caches_and_what_walks_have_filled() {
     let mut machine = Machine::new(&with_llc(), 1, 2);
