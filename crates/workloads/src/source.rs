@@ -141,7 +141,7 @@ pub(crate) fn data_start(size_bytes: u64) -> u64 {
 
 /// Bytes by which the heap of glibc's malloc grows for small blocks: 128KB (`M_TOP_PAD`) beyond the block, in
 /// whole pages.
-const HEAP_STEP_BYTES: u64 = (128 << 10) + PAGE_BYTES;
+pub(crate) const HEAP_STEP_BYTES: u64 = (128 << 10) + PAGE_BYTES;
 /// Linux's number of MADV_POPULATE_WRITE.
 const MADV_POPULATE_WRITE: i32 = 23;
 

@@ -18,6 +18,8 @@ data_options! { JoinOptions:
     size;
     /// Outer rows for each inner row; the default of Mitosis's program.
     ratio: Count<1, 1000> = Count::new(10),
+    /// Inner rows for as many outer rows as `ratio` says.
+    inner: Count<1, 1000> = Count::new(1),
 }
 
 /// Distance between neighbouring keys of the inner table.
@@ -66,8 +68,9 @@ impl Registered for Join {
 
 /// Number of entries of the inner table.
 fn inner_rows(options: &JoinOptions) -> u64 {
-    let bytes = HEAD_BYTES + ENTRY_BYTES + options.ratio.get() * ROW_BYTES;
-    (options.data_bytes() - SLACK_BYTES) / bytes
+    let (outer, inner) = (options.ratio.get(), options.inner.get());
+    let bytes = inner * (HEAD_BYTES + ENTRY_BYTES) + outer * ROW_BYTES;
+    (options.data_bytes() - SLACK_BYTES) / bytes * inner
 }
 
 impl Algorithm for Join {
@@ -80,7 +83,7 @@ impl Algorithm for Join {
             std::mem::replace(&mut heads[chain as usize], entry)
         };
         let next = (0..entries as u32).map(&mut insert).collect();
-        let rows = entries * options.ratio.get();
+        let rows = entries / options.inner.get() * options.ratio.get();
         Self {
             heads: space.array(heads, HEAD_BYTES),
             entries: space.place(entries, ENTRY_BYTES),

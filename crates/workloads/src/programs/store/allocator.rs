@@ -16,7 +16,7 @@ use super::process::Process;
 use super::records::Records;
 use super::size_class::{self, LARGE_BYTES};
 use crate::random::Random;
-use crate::source::PAGE_BYTES;
+use crate::source::{HEAP_STEP_BYTES, PAGE_BYTES};
 
 /// Address of the heap's upper end. Mappings are placed downwards from here, as Linux does.
 pub(super) const HEAP_END: u64 = 0x7f00_0000_0000;
@@ -44,6 +44,8 @@ pub(super) struct Allocator {
     space: AddressSpace,
     /// Length in bytes of the next mapping that the allocator makes.
     growth_bytes: u64,
+    /// True if all mappings are as short as steps of glibc's heap.
+    grows_in_steps: bool,
     /// Free extents (ranges of pages) whose pages are still resident.
     dirty: FreeExtents,
     /// Free extents that were never used, or were returned to the operating system.
@@ -86,13 +88,14 @@ impl AddressSpace {
 
 impl Allocator {
     /// Makes an allocator with an empty heap. With `padding`, extents of large objects are a page longer than
-    /// their class.
-    pub(super) fn new(seed: u64, padding: bool) -> Self {
+    /// their class. With `grows_in_steps`, the heap grows as glibc's does; otherwise by ever longer mappings.
+    pub(super) fn new(seed: u64, padding: bool, grows_in_steps: bool) -> Self {
         Self {
             random: Random::keyed(seed, HEAP_PURPOSE, 0),
             padding_bytes: if padding { PAGE_BYTES } else { 0 },
             space: AddressSpace { lowest: HEAP_END },
-            growth_bytes: FIRST_GROWTH_BYTES,
+            growth_bytes: if grows_in_steps { HEAP_STEP_BYTES } else { FIRST_GROWTH_BYTES },
+            grows_in_steps,
             dirty: FreeExtents::default(),
             clean: FreeExtents::default(),
             slabs: BTreeMap::new(),
@@ -190,12 +193,17 @@ impl Allocator {
         if let Some(extent) = self.clean.take(length) {
             return extent;
         }
-        // Each mapping is one size class longer than the previous one (jemalloc's `retain`).
-        while self.growth_bytes < length {
-            self.growth_bytes = size_class::round_up(self.growth_bytes + 1);
-        }
-        let mapped = self.space.map(process, self.growth_bytes, PAGE_BYTES);
-        self.growth_bytes = size_class::round_up(self.growth_bytes + 1);
+        let mapped = if self.grows_in_steps {
+            self.space.map(process, length.max(self.growth_bytes), PAGE_BYTES)
+        } else {
+            // Each mapping is one size class longer than the previous one (jemalloc's `retain`).
+            while self.growth_bytes < length {
+                self.growth_bytes = size_class::round_up(self.growth_bytes + 1);
+            }
+            let length = self.growth_bytes;
+            self.growth_bytes = size_class::round_up(length + 1);
+            self.space.map(process, length, PAGE_BYTES)
+        };
         self.clean.add(mapped);
         self.clean.take(length).expect("it was mapped for this")
     }

@@ -1,6 +1,7 @@
 //! Key-value store in the manner of Redis: a chained hash table that doubles. Each key has an entry, a
 //! name, an object header and a value, each allocated separately in the heap.
 
+use super::StoreOptions;
 use super::allocator::Allocator;
 use super::process::Process;
 use crate::random::Random;
@@ -53,15 +54,10 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// Creates an empty store for values of `value_bytes` bytes. For `padding`, see [`Allocator::new`].
-    pub(super) fn new(
-        process: &mut Process<'_>,
-        value_bytes: u64,
-        padding: bool,
-        seed: u64,
-    ) -> Self {
-        let mut allocator = Allocator::new(seed, padding);
-        let value_bytes = with_header(value_bytes);
+    /// Creates an empty store.
+    pub(super) fn new(process: &mut Process<'_>, options: &StoreOptions, seed: u64) -> Self {
+        let mut allocator = Allocator::new(seed, !options.compact, options.grows);
+        let value_bytes = with_header(options.value.bytes());
         let table = Table::new(process, &mut allocator, FIRST_SLOTS);
         let reply = allocator.allocate(process, value_bytes).address;
         Self {

@@ -79,20 +79,28 @@ impl Recorder {
     }
 }
 
-/// Runs `act` on a store with these options (keys, value bytes, padding), and records all its events
-/// and accesses.
+/// Options for this many keys with values of this size.
+fn options(keys: u64, value_bytes: u64, padding: bool) -> StoreOptions {
+    StoreOptions {
+        keys: Count::new(keys),
+        value: BoundedSize::new(value_bytes),
+        compact: !padding,
+        ..StoreOptions::default()
+    }
+}
+
+/// Runs `act` on a filled store, and records all its events and accesses.
 fn record(
-    options: (u64, u64, bool),
+    options: StoreOptions,
     seed: u64,
     act: impl AsyncFn(&mut Store, &mut Process<'_>),
 ) -> (Recorder, Store) {
-    let (keys, value_bytes, padding) = options;
     let mut store = None;
     let chunk = complete(async |t: &mut Tracer| {
         t.leave_code_out();
         let mut process = Process::new(t);
-        let mut made = Store::new(&mut process, value_bytes, padding, seed);
-        for _ in 0..keys {
+        let mut made = Store::new(&mut process, &options, seed);
+        for _ in 0..options.keys.get() {
             made.insert(&mut process).await;
         }
         act(&mut made, &mut process).await;
@@ -104,7 +112,7 @@ fn record(
 }
 
 fn load(keys: u64, value_bytes: u64, padding: bool, seed: u64) -> (Recorder, Store) {
-    record((keys, value_bytes, padding), seed, async |_, _| ())
+    record(options(keys, value_bytes, padding), seed, async |_, _| ())
 }
 
 #[test]
@@ -176,14 +184,14 @@ fn reads_stay_inside_what_is_live_and_was_written() {
     let thin_out = async |store: &mut Store, process: &mut Process<'_>| {
         store.delete_until(process, 600, &mut Random::new(3)).await;
     };
-    let (recorder, store) = record((3_000, 16_384, true), 3, thin_out);
+    let (recorder, store) = record(options(3_000, 16_384, true), 3, thin_out);
     assert_eq!(store.live_keys(), 600);
     // Four fifths of the extents, 24KB each, were returned; slabs may keep some of the rest.
     assert!(recorder.advised_bytes >= 2_400 * 24_576, "{}", recorder.advised_bytes);
     let pages = recorder.pages.len();
     assert!((600 * 5..600 * 5 + 400).contains(&pages), "{pages}");
     let before = recorder.log.len();
-    let (recorder, store) = record((3_000, 16_384, true), 3, async |store, process| {
+    let (recorder, store) = record(options(3_000, 16_384, true), 3, async |store, process| {
         thin_out(store, process).await;
         let mut random = Random::new(5);
         for _ in 0..5_000 {
@@ -213,7 +221,7 @@ fn values_are_copied_vector_by_vector() {
     let instructions = |reads: u64| {
         complete(async |t: &mut Tracer| {
             let mut process = Process::new(t);
-            let mut store = Store::new(&mut process, 16_384, true, 1);
+            let mut store = Store::new(&mut process, &options(1, 16_384, true), 1);
             store.insert(&mut process).await;
             process.copying = Copying::Vectors;
             read(&store, &mut process, &mut Random::new(1), reads).await;
@@ -230,7 +238,7 @@ fn values_are_copied_vector_by_vector() {
 fn freed_memory_is_used_again() {
     let mapped = |recorder: &Recorder| recorder.maps.values().sum::<u64>();
     let full = mapped(&load(2_000, 16_384, true, 5).0);
-    let (recorder, store) = record((2_000, 16_384, true), 5, async |store, process| {
+    let (recorder, store) = record(options(2_000, 16_384, true), 5, async |store, process| {
         store.delete_until(process, 1_000, &mut Random::new(5)).await;
         for _ in 0..900 {
             store.insert(process).await;
@@ -238,6 +246,24 @@ fn freed_memory_is_used_again() {
     });
     assert_eq!(mapped(&recorder), full);
     assert_eq!(store.live_keys(), 1_900);
+}
+
+/// With `grows=yes` each mapping is a step of glibc's heap, 128KB and a page, right below the one before, but for
+/// the allocator's own records, and longer if an object needs it. The rest is as with longer mappings.
+#[test]
+fn the_heap_may_grow_in_steps() {
+    let steps = StoreOptions { grows: true, ..options(2_000, 4_096, true) };
+    let (recorder, store) = record(steps, 3, async |_, _| ());
+    let lengths: BTreeMap<u64, usize> =
+        recorder.maps.values().fold(BTreeMap::new(), |mut lengths, &length| {
+            *lengths.entry(length).or_default() += 1;
+            lengths
+        });
+    // 2,000 slabs of 5KB objects in 20KB, and little else.
+    assert!((75..100).contains(&lengths[&(132 << 10)]), "{lengths:?}");
+    let (recorder, as_before) = load(2_000, 4_096, true, 3);
+    assert!(!recorder.maps.values().any(|&length| length == 132 << 10));
+    assert_eq!(store.requested_bytes(), as_before.requested_bytes());
 }
 
 /// A value of 4KB and its header of 10 bytes take 5KB, and two pages may be used in part: 13KB for each key.
