@@ -35,6 +35,7 @@ pub(crate) struct BranchPredictor {
     call_depth: usize,
     history: u64,
     history_mask: u64,
+    is_perfect: bool,
     expected: Expected,
     pub(crate) counts: BranchCounts,
 }
@@ -74,6 +75,7 @@ impl BranchPredictor {
             call_depth: 0,
             history: 0,
             history_mask: (1 << config.history_bits) - 1,
+            is_perfect: config.perfect,
             expected: Expected::Nothing,
             counts: BranchCounts::default(),
         }
@@ -85,6 +87,9 @@ impl BranchPredictor {
     pub(crate) fn branch(&mut self, instruction: &Instruction) -> bool {
         let ip = instruction.ip.value();
         self.counts.branches += 1;
+        if self.is_perfect {
+            return false;
+        }
         let mut mispredicted = false;
         match instruction.branch {
             Branch::None | Branch::Jump => {}
@@ -172,6 +177,7 @@ mod tests {
             indirect_entries: 64,
             return_stack_entries: 2,
             mispredict_penalty_cycles: 15,
+            perfect: false,
         })
     }
 

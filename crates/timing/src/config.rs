@@ -69,6 +69,10 @@ pub struct BranchPredictorConfig {
     pub return_stack_entries: u32,
     /// Cycles from the resolution of a mispredicted branch to the dispatch of the right path.
     pub mispredict_penalty_cycles: u32,
+    /// Every branch is predicted right: what no predictor can do better. Loads of the wrong path are not simulated,
+    /// so that this is also a bound of what they could bring early.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub perfect: bool,
 }
 
 /// Parameters of the caches. All have 64-byte lines, are physically indexed, write-back and write-allocate.

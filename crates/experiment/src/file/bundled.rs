@@ -65,6 +65,7 @@ pub const FILES: &[(&str, &str)] = files![
     "reasons/instructions-per-read",
     "reasons/overlap",
     "reasons/placement",
+    "reasons/wrong-path",
     "measured/hugepagedemo",
     "measured/mitosis",
     "measured/cbmm",

@@ -111,6 +111,21 @@ fn an_indirect_branch_to_a_new_target_is_mispredicted_once() {
     assert_eq!(machine.cycles(), 17);
 }
 
+/// The same branches under a perfect predictor: everything in cycle 0, done at 1.
+#[test]
+fn a_perfect_predictor_is_right_about_directions_and_targets() {
+    let mut config = config();
+    config.branch_predictor.perfect = true;
+    let mut machine = Machine::new(&config);
+    let at = |ip| Instruction { ip: VirtualAddress::new(ip), ..integer(0, 1) };
+    machine.run(Instruction { ip: VirtualAddress::new(0x100), ..conditional(true) });
+    machine.run(Instruction { branch: Branch::Indirect, taken: true, ..at(0x200) });
+    machine.run(at(0x900));
+    assert_eq!(machine.cycles(), 1);
+    assert_eq!(machine.counter("branch_mispredictions"), 0);
+    assert_eq!(machine.counter("branches"), 2);
+}
+
 #[test]
 fn serializing_drains_the_pipeline() {
     let mut machine = Machine::new(&config());

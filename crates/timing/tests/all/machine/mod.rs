@@ -50,6 +50,7 @@ pub fn config() -> TimingConfig {
             indirect_entries: 64,
             return_stack_entries: 16,
             mispredict_penalty_cycles: 15,
+            perfect: false,
         },
         cache: CachesConfig {
             l1i: cache(32 << 10, 8, L1),
