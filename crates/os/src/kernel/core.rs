@@ -197,16 +197,11 @@ impl Core {
         page: u64,
         area: &Area,
     ) -> Result<Orders, OsError> {
-        let space = self.space(id)?;
-        let (region, gigabyte) = (pages_of(region_of(page)), pages_of_gigabyte(gigabyte_of(page)));
-        // Swapped pages are read back as 4KB pages.
-        let fits = area.spans(&region)
-            && space.region(region_of(page)).is_none()
-            && !space.is_claimed(&region)
-            && !space.any_swapped(region);
-        if !fits {
+        if !self.fits_large(id, page, area)? {
             return Ok(Orders::BASE);
         }
+        let space = self.space(id)?;
+        let gigabyte = pages_of_gigabyte(gigabyte_of(page));
         let large = Orders::BASE.with(Orders::LARGE);
         let fits_huge = area.spans(&gigabyte)
             && (self.has_huge_pages() || area.attributes.wants_order(Orders::HUGE))
@@ -215,6 +210,17 @@ impl Core {
             && !sharing::others_map_any(self, id, area, &gigabyte);
         let offered = if fits_huge { large.with(Orders::HUGE) } else { large };
         Ok(self.orders(area, page, OrderPurpose::Fault, offered))
+    }
+
+    /// True if the memory area and the mappings around a page leave room for a 2MB page, whatever the policy
+    /// is.
+    pub(super) fn fits_large(&self, id: SpaceId, page: u64, area: &Area) -> Result<bool, OsError> {
+        let (space, region) = (self.space(id)?, pages_of(region_of(page)));
+        // Swapped pages are read back as 4KB pages.
+        Ok(area.spans(&region)
+            && space.region(region_of(page)).is_none()
+            && !space.is_claimed(&region)
+            && !space.any_swapped(region))
     }
 
     /// True if the policy ever maps 1GB pages.

@@ -68,6 +68,23 @@ fn every_policy_sees_the_same_fragmented_regions() {
     base.assert_memory_adds_up();
 }
 
+/// Others' data lie in the same frames whether a policy wants no 2MB pages, wants them with advice only, or wants
+/// other sizes. Where the program has 4KB pages as well, they lie in the same frames, too.
+#[test]
+fn a_policy_without_2mb_pages_sees_the_same_fragmented_memory() {
+    let base = populated("base-pages", Some(FRAGMENTED));
+    let unadvised = populated("thp-madvise", Some(FRAGMENTED));
+    for page in 0..65536 {
+        let address = BASE + page * 4096;
+        assert_eq!(unadvised.frame(address), base.frame(address), "page {page}");
+    }
+    for policy in ["thp-madvise", "mthp:64K"] {
+        let machine = populated(policy, Some(FRAGMENTED));
+        assert_eq!(machine.counter("foreign_bytes"), 64 * 128 * 4096, "{policy}");
+        machine.assert_memory_adds_up();
+    }
+}
+
 #[test]
 fn unallocated_holes_stay_empty_until_touched() {
     let text = "portion=100%,holes=90%,dispersed,unallocated";

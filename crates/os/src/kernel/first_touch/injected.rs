@@ -1,5 +1,5 @@
 //! Backs regions with generated (injected) fragmentation. Each region gets a block with randomly chosen
-//! holes, mapped as a 2MB page with holes. If the policy makes no such pages, only the frames at the holes
+//! holes, mapped as a 2MB page with holes. If the policy makes no such page there, only the frames at the holes
 //! are taken, for data of other owners.
 
 use perforate_types::{Permissions, SpaceId};
@@ -51,14 +51,19 @@ impl InjectedFragments {
 
 impl Backer for InjectedFragments {
     fn back(&mut self, core: &mut Core, touch: &Touch) -> Result<Backed, OsError> {
-        let &Touch { space: id, page, .. } = touch;
+        let &Touch { space: id, page, ref area } = touch;
         let (number, permissions) = (touch.region(), touch.permissions());
-        if !core.is_fragmented(number) || !touch.orders(core)?.contains(Orders::LARGE) {
+        // Whose memory is fragmented does not depend on the policy, which may ask for no 2MB page here.
+        let is_fragmented = core.is_fragmented(number)
+            && area.attributes.eligible()
+            && core.fits_large(id, page, area)?;
+        if !is_fragmented {
             return Ok(Backed::No);
         }
         let holes = core.injected_holes(number).expect("fragmented");
+        let wants_large = touch.orders(core)?.contains(Orders::LARGE);
         match core.policy.use_block(&holes) {
-            BlockUse::WithHoles(when) if core.config.tables.shadow_directories => {
+            BlockUse::WithHoles(when) if wants_large && core.config.tables.shadow_directories => {
                 match core.memory.allocate_fragment(number, &holes) {
                     Some(fragment) => {
                         self.map_around(core, id, fragment, permissions, when)?;
