@@ -126,8 +126,12 @@ mod tests {
 
     #[test]
     fn the_range_holds_all_assumptions() {
-        let error =
-            ModelError { factor: (0.5, 2.0), difference: 0.01, pairs: 1, sources: Vec::new() };
+        let error = ModelError {
+            factor: (0.5, 2.0),
+            difference: (-0.01, 0.01),
+            pairs: 1,
+            sources: Vec::new(),
+        };
         let range = SpeedRange::of(&[(1.1, 0.0), (1.3, 0.02)], &error).unwrap();
         let is_near = |found: f64, expected: f64| (found - expected).abs() < 1e-9;
         assert!(is_near(range.mean, 1.2) && is_near(range.sampling, 0.01), "{range:?}");
