@@ -160,13 +160,32 @@ fn sizes_between_gain_where_the_tlb_has_entries_for_them() {
 }
 
 #[test]
-fn few_accesses_are_noted() {
-    let arguments =
-        ["advise", "random:size=1M", "--instructions", "50k", "--now", "never", "--json"];
-    let advice = json(&Place::new().succeeds(&arguments)).remove(0);
+fn few_accesses_are_too_little_to_tell() {
+    let place = Place::new();
+    let words =
+        ["advise", "bfs", "--instructions", "10", "--now", "never", "--fail-if-worth", "1%"];
+    let text = place.succeeds(&words);
+    assert!(text.starts_with("Too little to tell: 2 data accesses, and a verdict needs"), "{text}");
+    assert!(!text.contains('×') && !text.contains("What to do"), "{text}");
+    let out = [&words[..], &["--json", "--out", "out"]].concat();
+    let advice = json(&place.succeeds(&out)).remove(0);
+    assert_eq!((&advice["verdict"], &advice["gain"]), (&"too-little".into(), &Value::Null));
+    assert!(place.read("out/report.html").contains("Too little to tell"));
+}
+
+/// Each access is to another page: what large pages gain is gained once.
+#[test]
+fn a_gain_at_first_accesses_is_told_with_the_verdict() {
+    let place = Place::new();
+    let line = |number: u64| format!("I  00401000,3\n L {:08x},8\n", 0x1000_0000 + number * 4096);
+    place.write("program.lackey", (0..150_000).map(line).collect::<String>());
+    let words = ["advise", "program.lackey", "--memory", "2G", "--fragmentation", "none"];
+    let text = place.succeeds(&[&words[..], &["--now", "never"]].concat());
+    let start: String = text.lines().take(5).flat_map(|line| [line, " "]).collect();
+    assert!(text.starts_with("Worth it: "), "{text}");
     assert!(
-        advice["notes"].to_string().contains("too few to say anything about pages"),
-        "{advice}"
+        start.contains("100 % of the page walks with 4KB pages are the first access"),
+        "{text}"
     );
 }
 
@@ -195,7 +214,9 @@ const SAMPLES: &str =
 fn samples_rank_memory_and_predict_no_time() {
     let place = Place::new();
     let text = place.succeeds(&["advise", "--samples", SAMPLES, "--out", "out"]);
-    assert!(text.starts_with("Look at 46572 anon 7f5bda000000 first: 100.0 % of the sampled TLB"));
+    assert!(
+        text.starts_with("Nothing to look at: 1 sample missed the TLB, and a ranking needs 100.")
+    );
     assert!(text.contains("Evidence B, samples of the processor: 6 samples of"), "{text}");
     assert!(
         text.lines().all(|line| line.chars().count() <= 80 || line.contains(SAMPLES)),
@@ -206,6 +227,20 @@ fn samples_rank_memory_and_predict_no_time() {
     assert_eq!(record["gain"], Value::Null);
     assert_eq!(record["ranking"][0]["misses"], 1);
     assert!(place.read("out/report.html").contains("Memory by rank"));
+}
+
+#[test]
+fn samples_of_the_kernel_are_counted() {
+    let place = Place::new();
+    let user = (0..100).map(|n| format!(" a 7 1.{n}: mem: 7f0000001008 10250100142 |OP LOAD\n"));
+    let kernel = " a 7 2.0: mem: ffffffff81000000 10250100142 |OP LOAD\n";
+    place.write("samples.txt", user.chain([kernel.into()]).collect::<String>());
+    let words = ["advise", "--samples", "samples.txt"];
+    let text = place.succeeds(&words);
+    assert!(text.starts_with("Look at anon 7f0000000000 first: 100.0 %"), "{text}");
+    assert!(text.contains("1 sample of the kernel's memory not ranked"), "{text}");
+    let evidence = &json(&place.succeeds(&[&words[..], &["--json"]].concat()))[0]["evidence"];
+    assert_eq!((&evidence["samples"], &evidence["kernel_samples"]), (&100.into(), &1.into()));
 }
 
 #[test]
