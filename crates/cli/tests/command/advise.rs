@@ -10,7 +10,7 @@ const GAINS: [&str; 10] = [
     "--machine",
     "ice-lake-sp",
     "--instructions",
-    "400k",
+    "600k",
     "--memory",
     "1G",
     "--fragmentation",
@@ -144,7 +144,7 @@ fn a_trace_without_mappings_gets_what_can_be_said() {
 /// 1280 entries of 64KB, which Arm's contiguous bit makes of folios, hold all of 48MB.
 #[test]
 fn sizes_between_gain_where_the_tlb_has_entries_for_them() {
-    let arguments = ["advise", "random:size=48M", "--instructions", "400k", "--machine"];
+    let arguments = ["advise", "random:size=48M", "--instructions", "600k", "--machine"];
     let options = ["--memory", "1G", "--fragmentation", "none", "--now", "never", "--json"];
     let advice = |machine| {
         let arguments = [&arguments[..], &[machine], &options].concat();
@@ -173,20 +173,32 @@ fn few_accesses_are_too_little_to_tell() {
     assert!(place.read("out/report.html").contains("Too little to tell"));
 }
 
-/// Each access is to another page: what large pages gain is gained once.
+/// The first lines of a text as one line.
+fn start(text: &str, lines: usize) -> String {
+    text.lines().take(lines).flat_map(|line| [line, " "]).collect()
+}
+
+/// All page walks of the first instructions of this trace are first accesses.
 #[test]
 fn a_gain_at_first_accesses_is_told_with_the_verdict() {
+    let words = ["advise", "stockfish", "--instructions", "500k", "--now", "never"];
+    let text = Place::new().succeeds(&words);
+    let expected =
+        "100 % of the page walks with 4KB pages are the first access to a page in this trace";
+    assert!(start(&text, 5).contains(expected), "{text}");
+}
+
+#[test]
+fn a_program_that_failed_is_told_with_the_verdict() {
     let place = Place::new();
-    let line = |number: u64| format!("I  00401000,3\n L {:08x},8\n", 0x1000_0000 + number * 4096);
-    place.write("program.lackey", (0..150_000).map(line).collect::<String>());
-    let words = ["advise", "program.lackey", "--memory", "2G", "--fragmentation", "none"];
-    let text = place.succeeds(&[&words[..], &["--now", "never"]].concat());
-    let start: String = text.lines().take(5).flat_map(|line| [line, " "]).collect();
-    assert!(text.starts_with("Worth it: "), "{text}");
-    assert!(
-        start.contains("100 % of the page walks with 4KB pages are the first access"),
-        "{text}"
-    );
+    for (script, expected) in [
+        ("exit 7", "The program ended with exit code 7: the advice is for what it did until then."),
+        ("kill -SEGV $$", "The program was killed by signal 11: the advice is for"),
+    ] {
+        let text = place.succeeds(&["advise", "--now", "never", "--", "sh", "-c", script]);
+        assert!(text.starts_with("Too little to tell: "), "{text}");
+        assert!(start(&text, 4).contains(expected), "{text}");
+    }
 }
 
 #[test]
