@@ -33,7 +33,7 @@ ROUNDS = os.environ.get("ROUNDS", "3")
 KEPT = ["verdict", "machine", "now", "evidence", "gain", "advised_bytes", "eligible_bytes", "additional_bytes", "runs", "notes"]
 # Verdicts of advice as what they say of more large pages.
 ADVICE = {"worth": "worth it", "unclear": "not clear", "not-worth": "not worth it", "already-on": "not worth it",
-          "costs-memory": "not worth it"}
+          "costs-memory": "not worth it", "too-little": "not clear"}
 # Least measured effect that counts as one.
 LEAST_EFFECT = 0.02
 

@@ -3,6 +3,8 @@
 //! with their accesses per second (also without decoding) and from a sample, and for an analysis with the number
 //! of its simulations.
 
+use std::sync::atomic::AtomicBool;
+
 use perforate_advice::{MeasuredPart, PageOrder, Sampling, analyse, miss_ratio_curves};
 use perforate_sim::{Machine, MemoryState, Workload, open_workload};
 use perforate_trace::Source;
@@ -57,7 +59,14 @@ fn main() {
         let sampled = seconds(|| drop(curves(Sampling::one_in(16).expect("a power of two"))));
         let mut found = None;
         let analysed = seconds(|| {
-            let analysis = analyse(&mut open(name), part, &machine.tlb, 2, &mut |_| {});
+            let analysis = analyse(
+                &mut open(name),
+                part,
+                &machine.tlb,
+                2,
+                &AtomicBool::new(false),
+                &mut |_| {},
+            );
             found = Some(analysis.expect("readable"));
         });
         let found = found.expect("it ran");

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::ops::Range;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use perforate_mmu::TlbConfig;
 use perforate_trace::{Source, TraceError};
@@ -39,6 +40,9 @@ pub enum AdviceError {
          the trace, such as --instructions 10M"
     )]
     TooManyAddresses,
+    /// The caller asked the analysis to stop.
+    #[error("stopped")]
+    Stopped,
 }
 
 /// Progress of an analysis.
@@ -83,6 +87,8 @@ pub struct AreaGain {
 /// Result of an analysis.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Analysis {
+    /// Name of the trace or workload.
+    pub workload: String,
     /// Areas in order of process and address.
     pub areas: Vec<Area>,
     /// Use of each area.
@@ -122,24 +128,32 @@ pub struct Analysis {
     pub is_cut: bool,
 }
 
-/// Analyses a trace for a machine with these TLBs. `threads` configurations are simulated at a time.
+/// Analyses a trace for a machine with these TLBs. `threads` configurations are simulated at a time. The analysis
+/// ends soon after another thread sets `stop`.
 ///
 /// # Errors
-/// [`AdviceError`] for a damaged trace, or one with accesses everywhere.
+/// [`AdviceError`] for a damaged trace, or one with accesses everywhere; or `stop` was set.
 pub fn analyse(
     source: &mut dyn Source,
     part: MeasuredPart,
     tlb: &TlbConfig,
     threads: usize,
+    stop: &AtomicBool,
     on_progress: &mut (dyn FnMut(Progress) + Send),
 ) -> Result<Analysis, AdviceError> {
-    let has_events = source.metadata().has_events;
+    // What a simulation counted before it was stopped is no result.
+    let go_on = || match stop.load(Ordering::Relaxed) {
+        true => Err(AdviceError::Stopped),
+        false => Ok(()),
+    };
+    let perforate_trace::SourceMetadata { name: workload, has_events, .. } =
+        source.metadata().clone();
     let mut all_references = References::default();
-    let memory = collect(source, part, &mut all_references, on_progress)?;
+    let memory = collect(source, part, &mut all_references, stop, on_progress)?;
     let gigabytes: Vec<u64> = memory.ids.gigabytes().collect();
     let ids = &memory.ids;
     let simulations =
-        Simulations { tlb, ids, gigabytes: &gigabytes, references: &all_references, threads };
+        Simulations { tlb, ids, gigabytes: &gigabytes, references: &all_references, threads, stop };
     let on_progress = Mutex::new(on_progress);
     let report = |done: usize, total: usize| {
         let mut report = on_progress.lock().expect("progress does not panic");
@@ -152,6 +166,7 @@ pub fn analyse(
         Walk::To(id) => walks.add(id, 1),
         Walk::Start => walks = PageCounts::default(),
     });
+    go_on()?;
     let ids_of = |area: &Area, bytes: &Range<u64>| {
         memory.ids.ranges(area.process, &(bytes.start >> 12..bytes.end >> 12))
     };
@@ -177,6 +192,7 @@ pub fn analyse(
         eligible(None).for_each(|ids| possible.add(&ids, *order));
     }
     let mut references = filtered(&all_references, &simulations.tlbs(), &possible);
+    go_on()?;
     let runs = |work: usize| work / references.list.len().max(1);
     let limit = (runs(WORK_OF_CHOICES) / orders.len()).clamp(16, pieces::MAXIMUM_PIECES);
     let most_points = runs(WORK_OF_CURVE).clamp(12, marginal::MAXIMUM_POINTS);
@@ -201,7 +217,7 @@ pub fn analyse(
         references = filtered(&all_references, &simulations.tlbs(), &possible);
     }
     let simulations =
-        Simulations { tlb, ids, gigabytes: &gigabytes, references: &references, threads };
+        Simulations { tlb, ids, gigabytes: &gigabytes, references: &references, threads, stop };
     drop(all_references);
 
     let area_choices = area_choices(&areas_by_walks(areas, &walks_of), &choices, &all, &orders);
@@ -228,6 +244,7 @@ pub fn analyse(
     };
     let last = choices.len() + area_choices.len();
     let counts = simulations.run_all(last + 1, &make, &|done| report(done, last + 1));
+    go_on()?;
     let additional =
         |number: usize, ids: &[Range<u32>]| additional_bytes(&memory, ids, &make(number));
     let gain = |(number, &choice): (usize, &Choice)| ChoiceGain {
@@ -256,6 +273,7 @@ pub fn analyse(
         marginal::curve(&simulations, &memory, &all, choices, from, most_points, &report)
     };
     let without_huge = curve(marginal::ranked(&others, base.walks), 0);
+    go_on()?;
     let huge = marginal::ranked(&huge, base.walks);
     let huge_curve = if huge.is_empty() {
         GainCurve::default()
@@ -264,7 +282,9 @@ pub fn analyse(
         let before = &without_huge.choices[..enough.unwrap_or(0)];
         curve([before, &huge[..]].concat(), before.len())
     };
+    go_on()?;
     Ok(Analysis {
+        workload,
         area_uses: areas.iter().map(|area| use_of(area, &area.bytes)).collect(),
         pieces: all.into_iter().map(|(piece, _)| piece).collect(),
         piece_uses,

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use perforate_trace::Source;
 use perforate_types::{
@@ -174,11 +175,12 @@ struct Pass<'a, L> {
 /// Follows a trace to its end, or until the listener has enough.
 ///
 /// # Errors
-/// The trace is damaged, or touches more addresses than there are ids.
+/// The trace is damaged, or touches more addresses than there are ids; or `stop` was set.
 pub(crate) fn collect<L: Listener>(
     source: &mut dyn Source,
     part: MeasuredPart,
     listener: &mut L,
+    stop: &AtomicBool,
     on_progress: &mut dyn FnMut(Progress),
 ) -> Result<Memory, AdviceError> {
     let metadata = source.metadata();
@@ -244,6 +246,9 @@ pub(crate) fn collect<L: Listener>(
             instruction = end;
         }
         on_progress(Progress { done: pass.now, total });
+        if stop.load(Ordering::Relaxed) {
+            return Err(AdviceError::Stopped);
+        }
     }
     pass.count_pending();
     if pass.is_out_of_ids {
@@ -512,7 +517,8 @@ mod tests {
         let mut source = OneChunk(SourceMetadata::default(), Some(chunk(instructions)));
         let mut heard = References::default();
         let part = MeasuredPart { warmup: 0 };
-        let memory = collect(&mut source, part, &mut heard, &mut |_| ()).unwrap();
+        let memory =
+            collect(&mut source, part, &mut heard, &AtomicBool::new(false), &mut |_| ()).unwrap();
         let page = |reference: &Reference| {
             let (_, page) = memory.ids.page(reference.id());
             (page, reference.is_fetch())

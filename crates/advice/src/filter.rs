@@ -7,7 +7,7 @@
 
 use crate::PageOrder;
 use crate::collect::References;
-use crate::tlbs::Tlbs;
+use crate::tlbs::{STOP_INTERVAL, Tlbs};
 
 /// Page sizes that configurations give to memory.
 pub(crate) struct PossibleOrders {
@@ -33,7 +33,8 @@ impl PossibleOrders {
 /// Last block that may have been used in a set, with its order.
 type Last = Option<(u64, u8)>;
 
-/// Returns the references that can change TLBs like `tlbs`, with all marks.
+/// Returns the references that can change TLBs like `tlbs`, with all marks. Ends early, with fewer references, if
+/// the simulation is to stop.
 pub(crate) fn filtered(
     references: &References,
     tlbs: &Tlbs<'_>,
@@ -43,6 +44,9 @@ pub(crate) fn filtered(
     let mut kept = References::default();
     let mut marks = references.marks.iter().peekable();
     for (at, &reference) in references.list.iter().enumerate() {
+        if at.is_multiple_of(STOP_INTERVAL) && tlbs.is_stopped() {
+            break;
+        }
         while let Some((_, mark)) = marks.next_if(|(before, _)| *before <= at) {
             kept.marks.push((kept.list.len(), mark.clone()));
             last.fill(None);
@@ -66,6 +70,8 @@ pub(crate) fn filtered(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
     use perforate_mmu::{MmuConfig, TlbGeometry};
     use perforate_types::ProcessId;
 
@@ -103,7 +109,8 @@ mod tests {
         references.marks.push((references.list.len() / 2, Mark::StartMeasuring));
         references.marks.sort_by_key(|(at, _)| *at);
         let gigabytes: Vec<u64> = ids.gigabytes().collect();
-        let tlbs = || Tlbs::new(&tlb, &gigabytes);
+        let never = AtomicBool::new(false);
+        let tlbs = || Tlbs::new(&tlb, &gigabytes, &never);
         let mut possible = PossibleOrders::base(ids.len());
         possible.add(&(0..1024), PageOrder::LARGE);
         let kept = filtered(&references, &tlbs(), &possible);

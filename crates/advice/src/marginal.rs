@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use perforate_mmu::TlbConfig;
 use serde::Serialize;
@@ -42,6 +42,8 @@ pub(crate) struct Simulations<'a> {
     pub(crate) gigabytes: &'a [u64],
     pub(crate) references: &'a References,
     pub(crate) threads: usize,
+    /// Set to end the simulations early.
+    pub(crate) stop: &'a AtomicBool,
 }
 
 impl Simulations<'_> {
@@ -50,10 +52,11 @@ impl Simulations<'_> {
     }
 
     pub(crate) fn tlbs(&self) -> Tlbs<'_> {
-        Tlbs::new(self.tlb, self.gigabytes)
+        Tlbs::new(self.tlb, self.gigabytes, self.stop)
     }
 
-    /// Simulates all configurations, which `make` makes from their numbers, several at a time.
+    /// Simulates all configurations, which `make` makes from their numbers, several at a time. Some are missing if
+    /// the simulations were stopped.
     pub(crate) fn run_all(
         &self,
         count: usize,
@@ -65,7 +68,7 @@ impl Simulations<'_> {
             let mut results = Vec::new();
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
-                if number >= count {
+                if number >= count || self.stop.load(Ordering::Relaxed) {
                     return results;
                 }
                 let counts = self.tlbs().run(self.references, &make(number), |_| {});

@@ -7,6 +7,7 @@
 //! `N` times as many.
 
 use std::ops::Range;
+use std::sync::atomic::AtomicBool;
 
 use perforate_trace::Source;
 
@@ -253,7 +254,7 @@ pub fn miss_ratio_curves(
     let followers = sizes.iter().map(|&(order, sampling)| Follower::new(order, sampling));
     let mut followers = Followers(followers.collect());
     let Memory { data_accesses, instructions, .. } =
-        collect(source, part, &mut followers, on_progress)?;
+        collect(source, part, &mut followers, &AtomicBool::new(false), on_progress)?;
     let curves = followers.0.into_iter().map(|follower| follower.curve.sum_up()).collect();
     Ok(MissRatioCurves { curves, accesses: data_accesses, instructions })
 }

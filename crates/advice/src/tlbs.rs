@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use perforate_mmu::{SetAssociative, TlbConfig, TlbGeometry, Ways};
 use perforate_types::PageSize;
@@ -126,9 +127,14 @@ struct Places {
     second: Option<Place>,
 }
 
+/// Number of references between two questions whether to stop: less than a hundredth of a second.
+pub(crate) const STOP_INTERVAL: usize = 1 << 16;
+
 /// TLBs of one core during a simulation.
 pub(crate) struct Tlbs<'a> {
     config: &'a TlbConfig,
+    /// Set to end simulations early.
+    stop: &'a AtomicBool,
     /// Address ÷ 1GB of each group of ids.
     gigabytes: &'a [u64],
     places: Vec<Places>,
@@ -143,7 +149,7 @@ pub(crate) struct Tlbs<'a> {
 }
 
 impl<'a> Tlbs<'a> {
-    pub(crate) fn new(config: &'a TlbConfig, gigabytes: &'a [u64]) -> Self {
+    pub(crate) fn new(config: &'a TlbConfig, gigabytes: &'a [u64], stop: &'a AtomicBool) -> Self {
         let arrays = |geometries: &[Option<TlbGeometry>]| {
             geometries.iter().flatten().map(|it| SetAssociative::new(*it)).collect()
         };
@@ -158,6 +164,7 @@ impl<'a> Tlbs<'a> {
         let own = [Some(config.l2), config.l2_2m.own(), config.l2_1g.own()];
         Self {
             config,
+            stop,
             gigabytes,
             places: (0..=PageOrder::HUGE.0).map(|order| places(config, PageOrder(order))).collect(),
             sets,
@@ -167,6 +174,11 @@ impl<'a> Tlbs<'a> {
             walked: BitSet::default(),
             counts: WalkCounts::default(),
         }
+    }
+
+    /// True if the simulation is to end early.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
     }
 
     /// Number of the aligned block of an order, from which an array takes its set.
@@ -274,7 +286,8 @@ impl<'a> Tlbs<'a> {
     }
 
     /// Passes all references through the TLBs. Calls `on_walk` at each walk that is not the first to its
-    /// page; those before the start of measuring are undone by `on_start`.
+    /// page; those before the start of measuring are undone by `on_start`. Ends early, with fewer walks, if
+    /// [`Self::is_stopped`].
     pub(crate) fn run(
         mut self,
         references: &References,
@@ -284,9 +297,14 @@ impl<'a> Tlbs<'a> {
         let mut at = 0;
         let ends = references.marks.iter().map(|(end, mark)| (*end, Some(mark)));
         for (end, mark) in ends.chain([(references.list.len(), None)]) {
-            for &reference in &references.list[at..end] {
-                if self.refer(reference, sizes.order(reference.id())) {
-                    on_walk(Walk::To(reference.id()));
+            for part in references.list[at..end].chunks(STOP_INTERVAL) {
+                if self.is_stopped() {
+                    return self.counts;
+                }
+                for &reference in part {
+                    if self.refer(reference, sizes.order(reference.id())) {
+                        on_walk(Walk::To(reference.id()));
+                    }
                 }
             }
             at = end;
@@ -396,7 +414,11 @@ mod tests {
         references.list.extend(pages.iter().map(|&id| Reference::new(id, false)));
         references.marks.push((pages.len() - 1, mark(&pages)));
         let gigabytes: Vec<u64> = ids.gigabytes().collect();
-        Tlbs::new(tlb, &gigabytes).run(&references, &PageSizes::base(&ids), |_| ())
+        Tlbs::new(tlb, &gigabytes, &AtomicBool::new(false)).run(
+            &references,
+            &PageSizes::base(&ids),
+            |_| (),
+        )
     }
 
     #[test]

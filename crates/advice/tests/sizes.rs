@@ -1,6 +1,8 @@
 //! Page sizes by area, worked out by hand.
 
-use perforate_advice::{Analysis, ENOUGH, MeasuredPart, PageOrder, analyse};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use perforate_advice::{AdviceError, Analysis, ENOUGH, MeasuredPart, PageOrder, analyse};
 use perforate_mmu::{Coalescing, CoalescingForm, L2Part, MmuConfig, TlbConfig, TlbGeometry};
 use perforate_types::Chunk;
 
@@ -38,7 +40,15 @@ fn analysed(areas: &[(u64, u64, Vec<u64>)], tlb: &TlbConfig) -> Analysis {
             pages.iter().for_each(|page| push_read(&mut chunk, start + page * 4096));
         }
     }
-    analyse(&mut OneChunk::new(chunk), MeasuredPart { warmup: 0 }, tlb, 2, &mut |_| {}).unwrap()
+    analyse(
+        &mut OneChunk::new(chunk),
+        MeasuredPart { warmup: 0 },
+        tlb,
+        2,
+        &AtomicBool::new(false),
+        &mut |_| {},
+    )
+    .unwrap()
 }
 
 /// The first 64KB of each of 64 blocks of 2MB.
@@ -49,6 +59,32 @@ fn sparse() -> (u64, u64, Vec<u64>) {
 /// All pages of 32MB.
 fn dense() -> (u64, u64, Vec<u64>) {
     (START + GB, 32 * MB, (0..8192).collect())
+}
+
+/// An analysis that is stopped has no result, at whatever stage. Progress tells the stage: instructions first, then
+/// choices.
+#[test]
+fn a_stopped_analysis_has_no_result() {
+    let stopped_at = |call: usize| {
+        let (mut calls, stop) = (0, AtomicBool::new(false));
+        let mut chunk = Chunk::default();
+        chunk.push_event(map(START, 8192));
+        for _ in 0..ROUNDS {
+            (0..8192).for_each(|page| push_read(&mut chunk, START + page * 4096));
+        }
+        let part = MeasuredPart { warmup: 0 };
+        let found = analyse(&mut OneChunk::new(chunk), part, &tlb(128), 2, &stop, &mut |_| {
+            stop.store(calls >= call, Ordering::Relaxed);
+            calls += 1;
+        });
+        (found, calls)
+    };
+    let (whole, calls) = stopped_at(usize::MAX);
+    assert!(whole.is_ok() && calls > 10, "{calls}");
+    for call in [0, 1, calls / 2, calls - 1] {
+        let (found, _) = stopped_at(call);
+        assert!(matches!(found, Err(AdviceError::Stopped)), "{call} of {calls}");
+    }
 }
 
 fn gains(analysis: &Analysis) -> Vec<(usize, PageOrder, u64, u64)> {

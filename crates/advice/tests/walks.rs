@@ -1,5 +1,7 @@
 //! Walks that the analysis counts, compared with the counters of whole simulations.
 
+use std::sync::atomic::AtomicBool;
+
 use perforate_advice::{Analysis, MeasuredPart, PageOrder, analyse};
 use perforate_sim::{
     Composition, Machine, MeasuringOptions, MemoryState, ResolvedRun, Silent, WarmupLength,
@@ -32,7 +34,7 @@ fn resolved(workload: &str, machine: &str, instructions: u64) -> ResolvedRun {
 fn analysed(run: &ResolvedRun) -> Analysis {
     let mut source = open_workload(&run.workload, &run.memory, run.seed).unwrap();
     let part = MeasuredPart { warmup: 0 };
-    analyse(&mut source, part, &run.machine.tlb, 2, &mut |_| {}).unwrap()
+    analyse(&mut source, part, &run.machine.tlb, 2, &AtomicBool::new(false), &mut |_| {}).unwrap()
 }
 
 /// Capacity misses and compulsory misses of the second-level TLB, by scheme.
@@ -155,8 +157,15 @@ fn pages_touched_between_windows_have_no_first_touch() {
             push_read(&mut chunk, START + page * 4096);
         }
         let tlb = Machine::load("ice-lake-sp").unwrap().tlb;
-        analyse(&mut OneChunk::new(chunk), MeasuredPart { warmup: 0 }, &tlb, 2, &mut |_| {})
-            .unwrap()
+        analyse(
+            &mut OneChunk::new(chunk),
+            MeasuredPart { warmup: 0 },
+            &tlb,
+            2,
+            &AtomicBool::new(false),
+            &mut |_| {},
+        )
+        .unwrap()
     };
     let [sampled, whole] = [analysed(true), analysed(false)];
     assert_eq!((sampled.base.walks, sampled.base.first_walks), (1000, 24));

@@ -206,6 +206,7 @@ fn simulated(
         workload: recorded.as_deref().or(arguments.workload.as_deref()).unwrap_or(bundled::DEFAULT),
         program: arguments.program.first().map(Path::new),
         now,
+        failure: recording.as_ref().and_then(ProgramRecording::failure).map(str::to_owned),
         notes,
     };
     let mut observer = ReporterAndStop { reporter, stop, stage: String::new() };

@@ -133,21 +133,25 @@ fn measure(
     })?;
     let [small, ..] = &found.curves[..] else { unreachable!("there are several sizes") };
     let reference = run.machine.tlb.l1_data_4k.entries;
-    let reference_misses = small.misses(reference);
+    // Estimates from a sample can be larger than all accesses.
+    let misses = |curve: &MissRatioCurve, entries| curve.misses(entries).min(found.accesses);
+    let half_width_95 = |curve: &MissRatioCurve, entries| {
+        (curve.sampling != Sampling::ALL).then(|| curve.error(entries))
+    };
+    let reference_misses = misses(small, reference);
     let allowed = (reference_misses as f64 * (1.0 - SHARE)) as u64;
     let entries = table_entries(&run.machine, &found.curves);
     let page_sizes = found.curves.iter().map(|curve| {
         let [first, second] = tlb_entries(&run.machine.tlb, curve.order);
         let point = |entries: &u64| MissPoint {
             entries: *entries,
-            misses: curve.misses(*entries as usize),
-            half_width_95: (curve.sampling != Sampling::ALL)
-                .then(|| curve.error(*entries as usize)),
+            misses: misses(curve, *entries as usize),
+            half_width_95: half_width_95(curve, *entries as usize),
         };
         PageSizeCurve {
             page_bytes: curve.order.bytes(),
             sampled_one_in: curve.sampling.blocks(),
-            first_touches: curve.first_touches(),
+            first_touches: curve.first_touches().min(found.accesses),
             entries_for_share: curve.entries_for(allowed) as u64,
             machine_l1_entries: first as u64,
             machine_l2_entries: second as u64,
@@ -162,6 +166,7 @@ fn measure(
         accesses: found.accesses,
         reference_entries: reference as u64,
         reference_misses,
+        reference_half_width_95: half_width_95(small, reference),
         share: SHARE,
         page_sizes: page_sizes.collect(),
         notes: notes(&metadata, sampling),
@@ -190,7 +195,8 @@ fn notes(metadata: &perforate_trace::SourceMetadata, sampling: Sampling) -> Vec<
     let mut notes = Vec::new();
     if sampling != Sampling::ALL {
         notes.push(format!(
-            "pages smaller than 2MB are a sample of one in {}; ± is half of the 95 % interval",
+            "pages smaller than 2MB are a sample of one in {}; ± is half of the 95 % interval, of which both ends \
+             stand where it is wider than the number",
             sampling.blocks()
         ));
     }

@@ -23,7 +23,9 @@ const DEFAULT_INSTRUCTIONS: u64 = 50_000_000;
 /// Recording of a program in a temporary file, which is deleted when the value is dropped.
 pub struct ProgramRecording {
     trace: TemporaryTrace,
-    /// Notes on the recorded part and on the end of the program.
+    /// End of the program or of its recording, as a clause; `None` after exit code 0 and at the limit of instructions.
+    failure: Option<String>,
+    /// Notes on the recorded part.
     notes: Vec<String>,
 }
 
@@ -68,7 +70,9 @@ impl ProgramRecording {
         };
         let options = RecordOptions { selection, ..trace.options(program.to_vec()) };
         match record(options) {
-            Ok(summary) => Ok(Self { trace, notes: notes(&summary) }),
+            Ok(summary) => {
+                Ok(Self { trace, failure: failure(summary.ending), notes: notes(&summary) })
+            }
             Err(RecordError::Interrupted) => Err(Failure::Interrupted),
             Err(error) => Err(error.into()),
         }
@@ -79,7 +83,12 @@ impl ProgramRecording {
         self.trace.path()
     }
 
-    /// Notes on the recorded part and on the end of the program.
+    /// End of the program or of its recording, as a clause; `None` after exit code 0 and at the limit of instructions.
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+
+    /// Notes on the recorded part.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -88,7 +97,7 @@ impl ProgramRecording {
     pub fn annotate(&self, result: &mut RunResult) {
         // The note on the recording says more.
         result.notes.retain(|note| !note.starts_with(CUT_OFF));
-        result.notes.extend_from_slice(&self.notes);
+        result.notes.extend(self.failure.iter().chain(&self.notes).cloned());
     }
 
     /// Flag that Ctrl-C sets while the recorded trace is simulated.
@@ -105,15 +114,17 @@ fn file_name(program: &[OsString]) -> OsString {
     file_name
 }
 
-/// Notes on the recorded part, unless it is the whole program, and on the end of the program, unless it
-/// exited with code 0.
+fn failure(ending: Ending) -> Option<String> {
+    let is_usual = matches!(ending, Ending::Exited(0) | Ending::Limit);
+    (!is_usual).then(|| ending_text(ending))
+}
+
+/// Notes on the recorded part, unless it is the whole program.
 fn notes(summary: &RecordSummary) -> Vec<String> {
     let RecordSummary { instructions, instructions_skipped: skipped, ending, .. } = *summary;
     let mut notes = Vec::new();
-    match ending {
-        Ending::Exited(0) => {}
-        Ending::Limit => notes.push(cut_off(instructions + summary.instructions_between, skipped)),
-        _ => notes.push(ending_text(ending)),
+    if ending == Ending::Limit {
+        notes.push(cut_off(instructions + summary.instructions_between, skipped));
     }
     if skipped > 0 && matches!(ending, Ending::Exited(_) | Ending::Signalled(_)) {
         let all = skipped.saturating_add(instructions);
@@ -195,10 +206,11 @@ mod tests {
 
     #[test]
     fn a_program_that_failed_says_so() {
-        let failed = notes(&summary(1000, 0, Ending::Exited(2)));
-        assert_eq!(failed, ["the program ended with exit code 2"]);
+        let failed = |ending| failure(ending).unwrap_or_default();
+        assert_eq!(failed(Ending::Exited(2)), "the program ended with exit code 2");
+        assert_eq!(failed(Ending::Signalled(11)), "the program was killed by signal 11");
+        assert_eq!((failure(Ending::Exited(0)), failure(Ending::Limit)), (None, None));
         let killed = notes(&summary(1000, 1000, Ending::Signalled(11)));
-        assert_eq!(killed[0], "the program was killed by signal 11");
-        assert!(killed[1].starts_with("the recording has 50.0 %"), "{killed:?}");
+        assert!(killed[0].starts_with("the recording has 50.0 %"), "{killed:?}");
     }
 }

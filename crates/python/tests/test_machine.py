@@ -60,7 +60,7 @@ def test_wrong_use_of_measurements() -> None:
 
 
 def test_advice_is_an_object_and_a_text() -> None:
-    advice = perforate.advise("random:size=32M", instructions="300k", memory="1G", fragmentation="none", now="never")
+    advice = perforate.advise("random:size=32M", instructions="600k", memory="1G", fragmentation="none", now="never")
     assert advice["verdict"] in ("worth", "unclear", "not-worth")
     assert advice["evidence"]["kind"] == "trace"
     assert advice["runs"][0]["name"] == "as it is"

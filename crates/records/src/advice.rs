@@ -18,10 +18,23 @@ pub enum AdviceVerdict {
     Unclear,
     /// The gain is too small.
     NotWorth,
+    /// The trace has fewer data accesses than [`LEAST_ACCESSES`].
+    TooLittle,
     /// The evidence ranks areas of memory, and says nothing about time.
     #[default]
     Ranking,
 }
+
+impl AdviceVerdict {
+    /// True if the verdict recommends pages, even if their gain is not certain.
+    pub const fn recommends(self) -> bool {
+        matches!(self, Self::Worth | Self::Unclear)
+    }
+}
+
+/// Least number of data accesses of a trace on which a verdict rests. With fewer, each of some 2,000 entries of a
+/// second-level TLB serves less than 50 accesses, and most of what is timed is the program's start.
+pub const LEAST_ACCESSES: u64 = 100_000;
 
 /// Kind of evidence on which advice rests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -80,6 +93,18 @@ pub struct AdviceEvidence {
     pub kind: EvidenceKind,
     /// Extent of the evidence, such as the number of instructions.
     pub description: String,
+    /// Number of data accesses of a trace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accesses: Option<u64>,
+    /// Number of samples of user memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub samples: Option<u64>,
+    /// Number of samples of the kernel's memory, which are not ranked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel_samples: Option<u64>,
+    /// Number of samples without an address, which are not ranked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub samples_without_address: Option<u64>,
 }
 
 /// A predicted speed-up with the range of the real one.
@@ -314,6 +339,9 @@ pub struct AdviceRecord {
     pub evidence: AdviceEvidence,
     /// Name of the program, trace or workload.
     pub workload: String,
+    /// End of the recorded program, as a clause, unless it exited with code 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
     /// Name of the simulated machine.
     pub machine: String,
     /// Setting of transparent large pages that the program has as it is: `always`, `madvise`, `never`.
@@ -324,6 +352,9 @@ pub struct AdviceRecord {
     /// Speed as it is over the speed with 4KB pages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gained: Option<SpeedRecord>,
+    /// Share of all page walks with 4KB pages that are the first access to a page, 0–1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_touch_share: Option<f64>,
     /// Share of the gain of large pages for all memory that the recommended ones have; `None` if that is no
     /// gain.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -343,7 +374,8 @@ pub struct AdviceRecord {
     pub ranking: Vec<RankedMemory>,
     /// Parts of areas in order of address.
     pub pieces: Vec<AdvicePiece>,
-    /// Curve of page walks saved over additional memory.
+    /// Curve of page walks saved over additional memory. Its last point has large pages for all memory if these are
+    /// recommended.
     pub curve: Vec<AdvicePoint>,
     /// Ranges of addresses for which large pages are recommended.
     pub ranges: Vec<AdviceRange>,
@@ -360,6 +392,20 @@ pub struct AdviceRecord {
     pub notes: Vec<String>,
     /// Version of the program that wrote the record.
     pub version: String,
+}
+
+impl AdviceRecord {
+    /// Name of the run with the pages of the plan that is recommended, if the plan is for parts of memory.
+    pub const RECOMMENDED: &str = "recommended";
+    /// Name of the run with 2MB pages for all memory.
+    pub const ALL_LARGE: &str = "all large";
+
+    /// Run with the pages of the recommended plan: that of a plan for parts of memory, or the run with large pages
+    /// for all memory if no such plan is recommended.
+    pub fn planned_run(&self) -> Option<&AdviceRun> {
+        let find = |name: &str| self.runs.iter().find(|run| run.name == name);
+        find(Self::RECOMMENDED).or_else(|| find(Self::ALL_LARGE))
+    }
 }
 
 #[cfg(test)]

@@ -21,6 +21,9 @@ pub struct MissRatioRecord {
     pub reference_entries: u64,
     /// Number of misses of `reference_entries` entries with 4KB pages, first touches not counted.
     pub reference_misses: u64,
+    /// Half of the 95 % interval of `reference_misses`; `None` if all pages were followed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reference_half_width_95: Option<u64>,
     /// Share of `reference_misses` that [`PageSizeCurve::entries_for_share`] entries avoid.
     pub share: f64,
     /// One curve for each page size, smallest first.

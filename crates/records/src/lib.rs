@@ -31,8 +31,8 @@ mod vocabulary;
 
 pub use advice::{
     AdviceArea, AdviceError, AdviceEvidence, AdvicePiece, AdvicePoint, AdviceRange, AdviceRecord,
-    AdviceRisk, AdviceRun, AdviceSize, AdviceStep, AdviceVerdict, EvidenceKind, RankedMemory,
-    SpeedRecord,
+    AdviceRisk, AdviceRun, AdviceSize, AdviceStep, AdviceVerdict, EvidenceKind, LEAST_ACCESSES,
+    RankedMemory, SpeedRecord,
 };
 pub use batches::Batches;
 pub use contents::{ContentsPoint, EntryCounts};

@@ -62,7 +62,13 @@ pub fn curves_html(record: &MissRatioRecord, options: &ReportOptions) -> String 
 /// Sentences that say how many entries each page size needs.
 fn answer(record: &MissRatioRecord) -> String {
     let reference = count(record.reference_entries);
-    let misses = percent(record, record.reference_misses);
+    let misses = misses(record, record.reference_misses, record.reference_half_width_95);
+    if is_wide(record.reference_misses, record.reference_half_width_95) {
+        return format!(
+            "No answer from this sample of pages: with {reference} entries for 4KB pages, {misses} % of the data \
+             accesses miss. A larger sample says more; --sample 1/1 follows all pages."
+        );
+    }
     if record.reference_misses == 0 {
         return format!(
             "More entries save nothing: {reference} entries hold all 4KB pages until they are used again."
@@ -70,16 +76,26 @@ fn answer(record: &MissRatioRecord) -> String {
     }
     let entries = |curve: &PageSizeCurve| count(curve.entries_for_share.max(1));
     let Some((smallest, larger)) = record.page_sizes.split_first() else { return String::new() };
-    let others: Vec<String> =
-        larger.iter().map(|curve| format!("{} pages {}", size(curve), entries(curve))).collect();
+    let larger = larger.iter().filter(|curve| is_followed(curve));
+    let others = larger.map(|curve| format!("; {} pages {}", size(curve), entries(curve)));
+    let estimates = match record.page_sizes.iter().any(|curve| curve.sampled_one_in > 1) {
+        true => " Pages are a sample: numbers of entries are estimates.",
+        false => "",
+    };
     format!(
-        "{} pages need {} entries to avoid {:.0} % of the misses that {reference} leave; {}. Those misses \
-         are {misses} % of the data accesses.",
+        "{} pages need {} entries to avoid {:.0} % of the misses that {reference} leave{}. Those misses \
+         are {misses} % of the data accesses.{estimates}",
         size(smallest),
         entries(smallest),
         record.share * 100.0,
-        others.join("; "),
+        others.collect::<String>(),
     )
+}
+
+/// True unless the curve is from a sample of pages of which the program accessed none.
+fn is_followed(curve: &PageSizeCurve) -> bool {
+    let has_misses = curve.first_touches > 0 || curve.points.iter().any(|point| point.misses > 0);
+    curve.sampled_one_in <= 1 || has_misses
 }
 
 fn lead(record: &MissRatioRecord) -> String {
@@ -130,17 +146,36 @@ fn decimals(percent: f64) -> usize {
     }
 }
 
-/// Formats a point's misses, with half of their interval.
-fn cell(record: &MissRatioRecord, point: &MissPoint) -> String {
-    let misses = percent(record, point.misses);
-    match point.half_width_95 {
-        None => misses,
-        Some(0) if point.misses == 0 => misses,
+/// True if the 95 % interval of misses is wider than their number, which then says little.
+fn is_wide(misses: u64, half_width_95: Option<u64>) -> bool {
+    half_width_95.is_some_and(|half| 2 * half > misses)
+}
+
+/// Ends of the 95 % interval of misses.
+fn interval(record: &MissRatioRecord, misses: u64, half_width_95: u64) -> (u64, u64) {
+    (misses.saturating_sub(half_width_95), (misses + half_width_95).min(record.accesses))
+}
+
+/// Formats a number of misses in percent of all accesses: with half of the 95 % interval, or as the two ends of the
+/// interval if it is wider than the number.
+fn misses(record: &MissRatioRecord, misses: u64, half_width_95: Option<u64>) -> String {
+    let text = percent(record, misses);
+    match half_width_95 {
+        None => text,
+        Some(half) if is_wide(misses, half_width_95) => {
+            let (low, high) = interval(record, misses, half);
+            format!("{}–{}", percent(record, low), percent(record, high))
+        }
+        Some(0) if misses == 0 => text,
         Some(half) => {
-            let decimals = decimals(share(record, point.misses));
-            format!("{misses} ±{:.decimals$}", share(record, half))
+            let decimals = decimals(share(record, misses));
+            format!("{text} ±{:.decimals$}", share(record, half))
         }
     }
+}
+
+fn cell(record: &MissRatioRecord, point: &MissPoint) -> String {
+    misses(record, point.misses, point.half_width_95)
 }
 
 /// Headings and rows of the table: a row for each number of entries, then first touches.
@@ -154,7 +189,8 @@ fn grid(record: &MissRatioRecord) -> (Vec<String>, Vec<Vec<String>>) {
         .map(|index| {
             let entries = record.page_sizes[0].points[index].entries;
             let misses = sizes.clone().map(|curve| {
-                curve.points.get(index).map_or(MISSING.into(), |point| cell(record, point))
+                let point = curve.points.get(index).filter(|_| is_followed(curve));
+                point.map_or(MISSING.into(), |point| cell(record, point))
             });
             let mut row = vec![count(entries)];
             row.extend(misses);
@@ -163,7 +199,10 @@ fn grid(record: &MissRatioRecord) -> (Vec<String>, Vec<Vec<String>>) {
         })
         .collect();
     let mut first = vec!["first touches".to_owned()];
-    first.extend(sizes.map(|curve| percent(record, curve.first_touches)));
+    first.extend(sizes.map(|curve| match is_followed(curve) {
+        true => percent(record, curve.first_touches),
+        false => MISSING.into(),
+    }));
     first.push(String::new());
     rows.push(first);
     (head, rows)
@@ -185,7 +224,7 @@ fn of_machine(record: &MissRatioRecord, entries: u64) -> String {
 fn figure(record: &MissRatioRecord) -> Figure {
     let share = |accesses: u64| share(record, accesses);
     let mut points: Vec<(&PageSizeCurve, &MissPoint)> = Vec::new();
-    for curve in &record.page_sizes {
+    for curve in record.page_sizes.iter().filter(|curve| is_followed(curve)) {
         points.extend(curve.points.iter().filter(|it| it.entries >= 4).map(|point| (curve, point)));
     }
     let mark = |(curve, point): &(&PageSizeCurve, &MissPoint)| {
@@ -196,16 +235,15 @@ fn figure(record: &MissRatioRecord) -> Figure {
             x: Some(point.entries as f64),
             series: size(curve),
             value: Some(share(point.misses)),
-            low: half.map(|half| share(point.misses.saturating_sub(half))),
-            high: half.map(|half| share(point.misses + half)),
-            text: format!("{} %{machine}", percent(record, point.misses)),
-            interval: half.map_or(String::new(), |half| format!("± {}", percent(record, half))),
+            low: half.map(|half| share(interval(record, point.misses, half).0)),
+            high: half.map(|half| share(interval(record, point.misses, half).1)),
+            text: format!("{} %{machine}", cell(record, point)),
             ..Mark::default()
         }
     };
     let series = |(number, curve): (usize, &PageSizeCurve)| Series {
         label: size(curve),
-        colour: palette::extra(number),
+        colour: palette::series(number),
         number,
         ..Series::default()
     };

@@ -1,6 +1,7 @@
 //! Formatting of numbers for readers of reports.
 
 use perforate_records::Interval;
+use perforate_types::noun;
 
 use crate::answer::{Difference, difference};
 
@@ -129,6 +130,11 @@ fn scaled(value: f64, step: f64, suffixes: &[&str], space: &str) -> String {
     let suffix = suffixes[index];
     let space = if suffix.is_empty() { "" } else { space };
     format!("{rest:.decimals$}{space}{suffix}")
+}
+
+/// Formats a count with its noun, as in “1 sample” and “1,200 samples”.
+pub(crate) fn counted(count: u64, singular: &str) -> String {
+    format!("{} {}", exact(&count.into()), noun(count, singular))
 }
 
 /// Writes a counter in full. Integers of up to 15 digits have thousands separators; all other

@@ -46,6 +46,11 @@ pub(crate) fn extra(index: usize) -> &'static str {
     ["extra0", "extra1", "extra2", "extra3"][index % 4]
 }
 
+/// Returns a colour for the `index`-th of several curves, different for the first eight.
+pub(crate) fn series(index: usize) -> &'static str {
+    SERIES[index % SERIES.len()]
+}
+
 /// Number of shades of heat maps, `heat0` (best) to `heat6`, each with a text colour.
 pub(crate) const SHADES: usize = 7;
 
@@ -96,7 +101,7 @@ pub(crate) fn of_curves<'a>(
             let fresh = SERIES.iter().find(looks_free);
             fresh.copied().unwrap_or_else(|| {
                 next += 1;
-                SERIES[(next - 1) % SERIES.len()]
+                series(next - 1)
             })
         };
         let round = given.iter().filter(|(other, _)| are_alike(colour, other)).count();

@@ -188,6 +188,7 @@ impl From<AdviceError> for Failure {
     fn from(error: AdviceError) -> Self {
         match error {
             AdviceError::Trace(error) => Self::Trace(error),
+            AdviceError::Stopped => Self::Simulation(SimError::Stopped),
             error => Self::Advice(error),
         }
     }

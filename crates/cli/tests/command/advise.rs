@@ -1,6 +1,7 @@
 //! `perforate advise` on workloads whose answer is known.
 
 use crate::place::{Place, json};
+use crate::recording::lacks_emulator;
 use serde_json::Value;
 
 /// Pointers through 64MB in whole memory: far beyond the reach of 4KB pages.
@@ -10,7 +11,7 @@ const GAINS: [&str; 10] = [
     "--machine",
     "ice-lake-sp",
     "--instructions",
-    "400k",
+    "600k",
     "--memory",
     "1G",
     "--fragmentation",
@@ -144,7 +145,7 @@ fn a_trace_without_mappings_gets_what_can_be_said() {
 /// 1280 entries of 64KB, which Arm's contiguous bit makes of folios, hold all of 48MB.
 #[test]
 fn sizes_between_gain_where_the_tlb_has_entries_for_them() {
-    let arguments = ["advise", "random:size=48M", "--instructions", "400k", "--machine"];
+    let arguments = ["advise", "random:size=48M", "--instructions", "600k", "--machine"];
     let options = ["--memory", "1G", "--fragmentation", "none", "--now", "never", "--json"];
     let advice = |machine| {
         let arguments = [&arguments[..], &[machine], &options].concat();
@@ -160,14 +161,49 @@ fn sizes_between_gain_where_the_tlb_has_entries_for_them() {
 }
 
 #[test]
-fn few_accesses_are_noted() {
-    let arguments =
-        ["advise", "random:size=1M", "--instructions", "50k", "--now", "never", "--json"];
-    let advice = json(&Place::new().succeeds(&arguments)).remove(0);
-    assert!(
-        advice["notes"].to_string().contains("too few to say anything about pages"),
-        "{advice}"
-    );
+fn few_accesses_are_too_little_to_tell() {
+    let place = Place::new();
+    let words =
+        ["advise", "bfs", "--instructions", "10", "--now", "never", "--fail-if-worth", "1%"];
+    let text = place.succeeds(&words);
+    assert!(text.starts_with("Too little to tell: 2 data accesses, and a verdict needs"), "{text}");
+    assert!(!text.contains('×') && !text.contains("What to do"), "{text}");
+    let out = [&words[..], &["--json", "--out", "out"]].concat();
+    let advice = json(&place.succeeds(&out)).remove(0);
+    assert_eq!((&advice["verdict"], &advice["gain"]), (&"too-little".into(), &Value::Null));
+    assert!(place.read("out/report.html").contains("Too little to tell"));
+}
+
+/// The first lines of a text as one line.
+fn start(text: &str, lines: usize) -> String {
+    text.lines().take(lines).flat_map(|line| [line, " "]).collect()
+}
+
+/// All page walks of the first instructions of this trace are first accesses.
+#[test]
+fn a_gain_at_first_accesses_is_told_with_the_verdict() {
+    let words = ["advise", "stockfish", "--instructions", "500k", "--now", "never"];
+    let text = Place::new().succeeds(&words);
+    let expected =
+        "100 % of the page walks with 4KB pages are the first access to a page in this trace";
+    assert!(start(&text, 5).contains(expected), "{text}");
+}
+
+#[test]
+fn a_program_that_failed_is_told_with_the_verdict() {
+    let place = Place::new();
+    for (script, expected) in [
+        ("exit 7", "The program ended with exit code 7: the advice is for what it did until then."),
+        ("kill -SEGV $$", "The program was killed by signal 11: the advice is for"),
+    ] {
+        let found = place.run(&["advise", "--now", "never", "--", "sh", "-c", script]);
+        if lacks_emulator(&found) {
+            return;
+        }
+        assert_eq!(found.code, Some(0), "{}", found.err);
+        assert!(found.out.starts_with("Too little to tell: "), "{}", found.out);
+        assert!(start(&found.out, 4).contains(expected), "{}", found.out);
+    }
 }
 
 #[test]
@@ -195,7 +231,9 @@ const SAMPLES: &str =
 fn samples_rank_memory_and_predict_no_time() {
     let place = Place::new();
     let text = place.succeeds(&["advise", "--samples", SAMPLES, "--out", "out"]);
-    assert!(text.starts_with("Look at 46572 anon 7f5bda000000 first: 100.0 % of the sampled TLB"));
+    assert!(
+        text.starts_with("Nothing to look at: 1 sample missed the TLB, and a ranking needs 100.")
+    );
     assert!(text.contains("Evidence B, samples of the processor: 6 samples of"), "{text}");
     assert!(
         text.lines().all(|line| line.chars().count() <= 80 || line.contains(SAMPLES)),
@@ -206,6 +244,20 @@ fn samples_rank_memory_and_predict_no_time() {
     assert_eq!(record["gain"], Value::Null);
     assert_eq!(record["ranking"][0]["misses"], 1);
     assert!(place.read("out/report.html").contains("Memory by rank"));
+}
+
+#[test]
+fn samples_of_the_kernel_are_counted() {
+    let place = Place::new();
+    let user = (0..100).map(|n| format!(" a 7 1.{n}: mem: 7f0000001008 10250100142 |OP LOAD\n"));
+    let kernel = " a 7 2.0: mem: ffffffff81000000 10250100142 |OP LOAD\n";
+    place.write("samples.txt", user.chain([kernel.into()]).collect::<String>());
+    let words = ["advise", "--samples", "samples.txt"];
+    let text = place.succeeds(&words);
+    assert!(text.starts_with("Look at anon 7f0000000000 first: 100.0 %"), "{text}");
+    assert!(text.contains("1 sample of the kernel's memory not ranked"), "{text}");
+    let evidence = &json(&place.succeeds(&[&words[..], &["--json"]].concat()))[0]["evidence"];
+    assert_eq!((&evidence["samples"], &evidence["kernel_samples"]), (&100.into(), &1.into()));
 }
 
 #[test]

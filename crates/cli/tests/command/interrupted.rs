@@ -56,6 +56,17 @@ fn an_experiment_says_what_it_kept_and_how_to_go_on() {
     }
 }
 
+/// The analysis of a bundled trace takes many seconds without this.
+#[test]
+fn advice_stops_while_it_analyses() {
+    let place = Place::new();
+    let start = std::time::Instant::now();
+    let found = interrupted(&place, &["advise", "hpcc", "--out", "mine"]);
+    assert_complaint(&found, INTERRUPTED, "stopped (analysing); nothing was written", "advise");
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    assert!(place.names().is_empty(), "{:?}", place.names());
+}
+
 #[test]
 fn a_conversion_leaves_no_part_of_a_trace() {
     let place = Place::new();

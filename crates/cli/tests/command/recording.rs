@@ -83,7 +83,7 @@ fn a_program_recorded_and_compared() {
 }
 
 /// True, and says so, where nothing can be recorded.
-fn lacks_emulator(found: &Outcome) -> bool {
+pub fn lacks_emulator(found: &Outcome) -> bool {
     let lacks = found.err.contains("apt-get install qemu-user");
     if lacks {
         eprintln!("not tested: there is no emulator to record with");

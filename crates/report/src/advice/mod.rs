@@ -8,7 +8,7 @@ mod ranking;
 mod sentence;
 mod text;
 
-use perforate_records::{AdviceArea, AdviceRecord, AdviceSize};
+use perforate_records::{AdviceArea, AdviceRecord, AdviceRun, AdviceSize};
 
 pub use page::advice_html;
 pub use text::advice_text;
@@ -31,6 +31,23 @@ fn name_of(name: &str, kind: &str, start: &str) -> String {
         ("", "anonymous") => format!("anon {address}"),
         ("", kind) => format!("{kind} {address}"),
         (file, _) => file.to_owned(),
+    }
+}
+
+/// Name of a run for readers. The row of the recommended pages says so, whatever its name.
+fn run_name(run: &AdviceRun, record: &AdviceRecord) -> String {
+    let is_recommended = record.verdict.recommends() && record.planned_run() == Some(run);
+    match is_recommended && run.name != AdviceRecord::RECOMMENDED {
+        true => format!("{} (recommended)", run.name),
+        false => run.name.clone(),
+    }
+}
+
+/// Name of the planned pages for readers.
+fn planned_pages(record: &AdviceRecord) -> &'static str {
+    match record.verdict.recommends() {
+        true => "the recommended pages",
+        false => "the best larger pages",
     }
 }
 

@@ -4,7 +4,8 @@ use maud::{Markup, html};
 use perforate_records::{AdviceArea, AdvicePiece, AdvicePoint, AdviceRecord, AdviceRun};
 
 use super::{
-    SizedArea, area_name, measured, page_size, ranking, sentence, sized_areas, thousandths,
+    SizedArea, area_name, measured, page_size, planned_pages, ranking, run_name, sentence,
+    sized_areas, thousandths,
 };
 use crate::chart::{AddressMap, Axis, Bars, Ground, Lines, MapCell, Mark, Series, broken};
 use crate::format::{bytes, compact, percent};
@@ -25,9 +26,11 @@ const MOST_POINTS: usize = 25;
 /// Equal records and options give equal bytes. All text is escaped.
 pub fn advice_html(record: &AdviceRecord, options: &ReportOptions) -> String {
     let mut page = Page::default();
+    let cautions = sentence::cautions(record);
     let headline = html! {
         p.about { (record.workload) @if !record.machine.is_empty() { " on " (record.machine) } }
         p.headline { (sentence::verdict(record)) }
+        @if !cautions.is_empty() { p.answer { (cautions) } }
         p.answer { (sentence::reasons(record).join(" ")) }
         p.answer { (sentence::evidence(record)) }
     };
@@ -74,7 +77,7 @@ fn areas(record: &AdviceRecord, page: &mut Page) -> Markup {
     html! {
         p.lead {
             "Page walks with 4KB pages by the memory that they are for, first touches of pages left out; how much \
-             of the touched 2MB blocks is in use; what the recommended pages cost and save."
+             of the touched 2MB blocks is in use; what " (planned_pages(record)) " cost and save."
         }
         (figures(map(record), page))
         (table_of(main, record).scrolling("Memory by area", "main"))
@@ -225,7 +228,8 @@ fn gain(record: &AdviceRecord, page: &mut Page) -> Markup {
         |(place, _): &(usize, &AdvicePoint)| place % step == 0 || place + 1 == record.curve.len();
     let drawn = record.curve.iter().enumerate().filter(is_drawn);
     let marks = drawn.map(|(_, point)| mark(point, ALL));
-    let recommended = record.curve.iter().filter(|point| point.is_recommended);
+    let recommends = record.verdict.recommends();
+    let recommended = record.curve.iter().filter(|point| point.is_recommended && recommends);
     let chosen: Vec<Mark> = recommended.map(|point| mark(point, CHOSEN)).collect();
     let mut shown = vec![(ALL, "series0")];
     shown.extend((!chosen.is_empty()).then_some((CHOSEN, "series1")));
@@ -280,13 +284,13 @@ fn runs(record: &AdviceRecord, page: &mut Page) -> Markup {
     let mark = |run: &&AdviceRun| {
         let speed = run.speed.expect("it is timed");
         Mark {
-            place: run.name.clone(),
+            place: run_name(run, record),
             series: "speed".into(),
             value: Some(speed.speed),
             low: Some(speed.low),
             high: Some(speed.high),
             text: thousandths(speed.speed),
-            interval: format!("{:.3} to {:.3}", speed.low, speed.high),
+            interval: sentence::range(speed, 3),
             ..Mark::default()
         }
     };
@@ -297,7 +301,7 @@ fn runs(record: &AdviceRecord, page: &mut Page) -> Markup {
             colour: "series0",
             ..Series::default()
         }],
-        places: timed.iter().map(|run| run.name.clone()).collect(),
+        places: timed.iter().map(|run| run_name(run, record)).collect(),
         marks: timed.iter().map(mark).collect(),
         value: Axis { label: "speed over as it is", suffix: "×" },
         place: "pages",
@@ -307,7 +311,7 @@ fn runs(record: &AdviceRecord, page: &mut Page) -> Markup {
     let data = Grid::of(
         &record.runs,
         [
-            ("pages".into(), &|run: &&AdviceRun| Cell::text(&run.name)),
+            ("pages".into(), &|run: &&AdviceRun| Cell::text(&run_name(run, record))),
             ("speed over as it is".into(), &|run| {
                 Cell::value(run.speed.map(|speed| speed.speed), thousandths)
             }),

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use perforate_records::{AdviceRecord, EvidenceKind, RankedMemory};
 
 use super::name_of;
-use crate::format::{MISSING, bytes, compact, percent};
+use crate::format::{MISSING, bytes, compact, counted, percent};
 use crate::html::{Cell, Grid, Heading};
 use crate::text::{Column, columns, cut, wrapped};
 
@@ -53,32 +53,75 @@ fn lead(record: &AdviceRecord) -> &'static str {
     }
 }
 
-/// Returns the sentence on the area to look at first, with a space behind it; empty without an area that can
-/// have 2MB pages.
+/// Least number of samples, of TLB misses where samples tell them, that rank memory: a share of 100 samples is off by
+/// at most 10 percentage points (95 %).
+const LEAST_SAMPLES: u64 = 100;
+/// Least memory in use a round that larger pages help, in bytes: second-level TLBs hold its 512 pages of
+/// 4KB.
+const LEAST_USED: f64 = (2 << 20) as f64;
+
+/// Returns the sentence on the area to look at first, or on the reason for naming none, with a space behind it.
 pub(super) fn first(record: &AdviceRecord) -> String {
-    let Some(area) = record.ranking.iter().find(|area| area.is_candidate) else {
-        return match record.ranking.is_empty() {
-            true => String::new(),
-            false => "No memory in use can have 2MB pages. ".into(),
-        };
+    let misses = sum(record, |area| area.misses);
+    let samples = sum(record, |area| area.samples);
+    let is_promising = |area: &&RankedMemory| {
+        let is_missed = misses.is_none() || area.misses > Some(0);
+        let is_used = area.mean_accessed_bytes().is_none_or(|used| used >= LEAST_USED);
+        area.is_candidate && is_missed && is_used
     };
-    let name = area_name(area, record);
-    let all =
-        |of: fn(&RankedMemory) -> Option<u64>| record.ranking.iter().filter_map(of).sum::<u64>();
+    let reason = match (too_few(misses, samples), record.ranking.iter().find(is_promising)) {
+        (None, Some(area)) => {
+            return format!(
+                "Look at {} first: {}. ",
+                area_name(area, record),
+                share_of(area, misses, samples)
+            );
+        }
+        (Some(reason), _) => reason,
+        _ if record.ranking.is_empty() => "no memory was in use".into(),
+        _ if !record.ranking.iter().any(|area| area.is_candidate) => {
+            "no memory in use can have 2MB pages".into()
+        }
+        _ if misses.is_some() => "no memory that can have 2MB pages missed the TLB".into(),
+        _ => format!(
+            "no memory that can have 2MB pages has {} in use a round, and TLBs hold less than that",
+            bytes(LEAST_USED)
+        ),
+    };
+    format!("Nothing to look at: {reason}. ")
+}
+
+/// Share of the evidence that an area has, as a clause.
+fn share_of(area: &RankedMemory, misses: Option<u64>, samples: Option<u64>) -> String {
     let share = |part: u64, whole: u64| percent(part as f64 / whole.max(1) as f64);
-    let reason = match (area.misses, area.samples, used_share(area)) {
-        (Some(misses), ..) => {
-            format!("{} of the sampled TLB misses", share(misses, all(|area| area.misses)))
+    match (area.misses.zip(misses), area.samples.zip(samples)) {
+        (Some((misses, all)), _) => format!("{} of the sampled TLB misses", share(misses, all)),
+        (None, Some((samples, all))) => format!("{} of the samples", share(samples, all)),
+        (None, None) => {
+            let used = used_share(area).map_or(MISSING.into(), percent);
+            format!("{used} of its {} in use a round", bytes(area.bytes as f64))
         }
-        (None, Some(samples), _) => {
-            format!("{} of the samples", share(samples, all(|area| area.samples)))
+    }
+}
+
+/// Sum of a figure over all ranked memory; `None` if no memory has the figure.
+fn sum(record: &AdviceRecord, of: fn(&RankedMemory) -> Option<u64>) -> Option<u64> {
+    record.ranking.iter().filter_map(of).reduce(|sum, figure| sum + figure)
+}
+
+/// Reason for which samples rank nothing, as a clause; `None` if there are enough.
+fn too_few(misses: Option<u64>, samples: Option<u64>) -> Option<String> {
+    match (misses, samples) {
+        (Some(0), Some(all)) => Some(format!("no miss of the TLB in {}", counted(all, "sample"))),
+        (Some(misses), _) if misses < LEAST_SAMPLES => Some(format!(
+            "{} missed the TLB, and a ranking needs {LEAST_SAMPLES}",
+            counted(misses, "sample")
+        )),
+        (None, Some(all)) if all < LEAST_SAMPLES => {
+            Some(format!("{}, and a ranking needs {LEAST_SAMPLES}", counted(all, "sample")))
         }
-        (None, None, Some(used)) => {
-            format!("{} of its {} in use a round", percent(used), bytes(area.bytes as f64))
-        }
-        (None, None, None) => return String::new(),
-    };
-    format!("Look at {name} first: {reason}. ")
+        _ => None,
+    }
 }
 
 /// Returns the table for the terminal; empty without ranked memory.
@@ -143,7 +186,8 @@ mod tests {
     use crate::advice::sentence::{evidence, verdict};
 
     fn record(kind: EvidenceKind, ranking: Vec<RankedMemory>) -> AdviceRecord {
-        let evidence = AdviceEvidence { kind, description: "what was seen".into() };
+        let description = "what was seen".into();
+        let evidence = AdviceEvidence { kind, description, ..AdviceEvidence::default() };
         AdviceRecord {
             verdict: AdviceVerdict::Ranking,
             evidence,
@@ -172,7 +216,7 @@ mod tests {
             ..area(name, true)
         };
         let of_samples =
-            record(EvidenceKind::Samples, vec![sampled("[heap]", 30), sampled("", 10)]);
+            record(EvidenceKind::Samples, vec![sampled("[heap]", 75), sampled("", 25)]);
         assert!(
             verdict(&of_samples)
                 .starts_with("Look at [heap] first: 75.0 % of the sampled TLB misses. ")
@@ -200,9 +244,52 @@ mod tests {
     #[test]
     fn memory_that_cannot_be_large_is_not_named_first() {
         let small = record(EvidenceKind::AccessedBits, vec![area("/lib/a.so", false)]);
-        assert!(verdict(&small).starts_with("No memory in use can have 2MB pages. A ranking"));
+        assert!(
+            verdict(&small)
+                .starts_with("Nothing to look at: no memory in use can have 2MB pages. A ranking")
+        );
         let none = record(EvidenceKind::Samples, Vec::new());
-        assert_eq!(verdict(&none), "A ranking of memory, no speed-up: this evidence has no time.");
+        assert!(verdict(&none).starts_with("Nothing to look at: no memory was in use. A ranking"));
         assert!(text(&none, 80).is_empty() && page(&none).0.is_empty());
+    }
+
+    #[test]
+    fn too_few_samples_name_no_memory() {
+        let found = |samples: u64, misses: Option<u64>| {
+            let area = RankedMemory { samples: Some(samples), misses, ..area("[heap]", true) };
+            verdict(&record(EvidenceKind::Samples, vec![area]))
+        };
+        for (samples, misses, expected) in [
+            (1, Some(0), "no miss of the TLB in 1 sample. "),
+            (5000, Some(0), "no miss of the TLB in 5,000 samples. "),
+            (5000, Some(1), "1 sample missed the TLB, and a ranking needs 100. "),
+            (5000, Some(99), "99 samples missed the TLB, and a ranking needs 100. "),
+            (99, None, "99 samples, and a ranking needs 100. "),
+        ] {
+            let sentence = found(samples, misses);
+            assert!(sentence.starts_with(&format!("Nothing to look at: {expected}")), "{sentence}");
+        }
+        assert!(found(5000, Some(100)).starts_with("Look at [heap] first: 100.0 %"));
+        assert!(found(100, None).starts_with("Look at [heap] first: 100.0 % of the samples"));
+        let file =
+            RankedMemory { misses: Some(500), samples: Some(500), ..area("/lib/a.so", false) };
+        let heap = RankedMemory { misses: Some(0), samples: Some(90), ..area("[heap]", true) };
+        let sentence = verdict(&record(EvidenceKind::Samples, vec![file, heap]));
+        let expected = "Nothing to look at: no memory that can have 2MB pages missed the TLB. ";
+        assert!(sentence.starts_with(expected), "{sentence}");
+    }
+
+    #[test]
+    fn memory_that_is_hardly_used_is_not_named_first() {
+        let used = |name, pages: u64| RankedMemory {
+            accessed_bytes: vec![pages * 4096],
+            ..area(name, true)
+        };
+        let found = |areas| verdict(&record(EvidenceKind::AccessedBits, areas));
+        let sentence = found(vec![used("[heap]", 511)]);
+        let expected = "Nothing to look at: no memory that can have 2MB pages has 2.00 MB in use";
+        assert!(sentence.starts_with(expected), "{sentence}");
+        let sentence = found(vec![used("small", 511), used("[heap]", 512)]);
+        assert!(sentence.starts_with("Look at [heap] first: 3.1 %"), "{sentence}");
     }
 }

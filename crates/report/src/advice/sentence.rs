@@ -2,18 +2,29 @@
 
 use std::collections::BTreeSet;
 
-use perforate_records::{AdviceRecord, AdviceRun, AdviceVerdict, SpeedRecord};
+use perforate_records::{
+    AdviceRecord, AdviceRun, AdviceVerdict, EvidenceKind, LEAST_ACCESSES, SpeedRecord,
+};
 
-use super::{more_memory, page_size, ranking};
-use crate::format::{bytes, percent};
+use super::{more_memory, page_size, planned_pages, ranking};
+use crate::format::{bytes, counted, exact, percent};
 
 /// Size of the large pages of `madvise` in bytes.
 const LARGE_BYTES: u64 = 2 << 20;
+
+/// Share of the page walks that are first accesses to a page, 0–1, above which the verdict says so: more than half of
+/// what larger pages can save is saved once, however long the program runs.
+const MOSTLY_FIRST_TOUCHES: f64 = 0.5;
 
 /// Returns the verdict in a sentence.
 pub(super) fn verdict(record: &AdviceRecord) -> String {
     let Some(gain) = record.gain else {
         return match record.verdict {
+            AdviceVerdict::TooLittle => format!(
+                "Too little to tell: {}, and a verdict needs {}. A longer part of the program has more.",
+                counted(record.evidence.accesses.unwrap_or(0), "data access"),
+                exact(&LEAST_ACCESSES.into())
+            ),
             AdviceVerdict::Ranking => {
                 ranking::first(record)
                     + "A ranking of memory, no speed-up: this evidence has no time."
@@ -52,8 +63,32 @@ pub(super) fn verdict(record: &AdviceRecord) -> String {
                 signed(gain.high)
             )
         }
+        AdviceVerdict::TooLittle => "Too little to tell.".into(),
         AdviceVerdict::Ranking => "A ranking of memory.".into(),
     }
+}
+
+/// Returns what a reader has to know with the verdict: the failure of the program, and a gain that is not repeated.
+/// Empty if there is neither.
+pub(super) fn cautions(record: &AdviceRecord) -> String {
+    let failure = record.failure.as_ref().map(|failure| {
+        let mut letters = failure.chars();
+        let first = letters.next().map(char::to_uppercase).into_iter().flatten();
+        format!(
+            "{}: the advice is for what it did until then.",
+            first.chain(letters).collect::<String>()
+        )
+    });
+    let is_timed = record.gain.is_some();
+    let share = record.first_touch_share.filter(|share| is_timed && *share > MOSTLY_FIRST_TOUCHES);
+    let once = share.map(|share| {
+        format!(
+            "{:.0} % of the page walks with 4KB pages are the first access to a page in this trace: a program that runs for longer \
+             gains by these once only, and a longer recording has fewer of them.",
+            share * 100.0
+        )
+    });
+    failure.into_iter().chain(once).collect::<Vec<_>>().join(" ")
 }
 
 /// Memory that the large pages of now cost: mapped memory as it is less that with 4KB pages.
@@ -71,9 +106,24 @@ const SMALL: &str = "4KB pages";
 /// A speed-up with its range, as in “1.21× (1.13 to 1.29)”.
 pub(super) fn speed(speed: SpeedRecord) -> String {
     let decimals = if (speed.speed - 1.0).abs() < 0.0995 { 3 } else { 2 };
-    let text = |value: f64| format!("{value:.decimals$}");
-    format!("{}× ({} to {})", text(speed.speed), text(speed.low), text(speed.high))
+    format!("{:.decimals$}× ({})", speed.speed, range(speed, decimals))
 }
+
+/// Range of a speed-up, as in “1.13 to 1.29”. An end near 1 has as many decimals as show on which side of 1 it is.
+pub(super) fn range(speed: SpeedRecord, decimals: usize) -> String {
+    let end = |value: f64| {
+        let shown = |decimals: &usize| {
+            let step = 0.1_f64.powi(*decimals as i32);
+            (value - 1.0).abs() >= step / 2.0
+        };
+        let decimals = (decimals..=MOST_DECIMALS).find(shown).unwrap_or(decimals);
+        format!("{value:.decimals$}")
+    };
+    format!("{} to {}", end(speed.low), end(speed.high))
+}
+
+/// Largest number of decimals of an end of a range.
+const MOST_DECIMALS: usize = 6;
 
 /// A speed-up in percent, as in “0.4 %”.
 fn effect(speed: SpeedRecord) -> String {
@@ -149,16 +199,14 @@ pub(super) fn reasons(record: &AdviceRecord) -> Vec<String> {
         };
         format!("Translation that costs nothing would make it {:.3}×: {bound}.", free.speed)
     });
+    let planned = planned_pages(record);
     let between = record.gain.and_then(|gain| better_between(record, gain)).map(|(run, speed)| {
-        format!(
-            "{} for all memory would make it {speed:.3}×: more than the recommended pages.",
-            run.name
-        )
+        format!("{} for all memory would make it {speed:.3}×: more than {planned}.", run.name)
     });
     let kernel = with_kernel(record).map(|speed| {
         format!(
-            "With the kernel's work over the whole run (page faults, clearing, page tables), the recommended pages \
-             make it {speed:.3}×."
+            "With the kernel's work over the whole run (page faults, clearing, page tables), {planned} make it \
+             {speed:.3}×."
         )
     });
     let error = (record.error.pairs > 0 && record.gain.is_some()).then(|| {
@@ -171,8 +219,8 @@ pub(super) fn reasons(record: &AdviceRecord) -> Vec<String> {
             record.error.sources.join(", "),
         )
     });
-    let timed = record.gain.map(|_| now);
-    let machine = record.gain.map(|_| machine);
+    let is_trace = record.evidence.kind == EvidenceKind::Trace;
+    let (timed, machine) = (is_trace.then_some(now), is_trace.then_some(machine));
     [machine, timed, all, between, free, kernel, error].into_iter().flatten().collect()
 }
 
@@ -195,8 +243,7 @@ fn better_between(record: &AdviceRecord, gain: SpeedRecord) -> Option<(&AdviceRu
 
 /// Speed of the recommended run with the kernel's work, if that makes a difference.
 fn with_kernel(record: &AdviceRecord) -> Option<f64> {
-    let find = |name: &str| record.runs.iter().find(|run| run.name == name);
-    let run = find("recommended").or_else(|| find("all large"))?;
+    let run = record.planned_run()?;
     let speed = run.speed_with_kernel?;
     ((speed - run.speed?.speed).abs() >= WORTH_TELLING).then_some(speed)
 }
@@ -211,7 +258,7 @@ pub(super) fn evidence(record: &AdviceRecord) -> String {
 
 #[cfg(test)]
 mod tests {
-    use perforate_records::AdviceRange;
+    use perforate_records::{AdviceEvidence, AdviceRange};
 
     use super::*;
 
@@ -285,7 +332,53 @@ mod tests {
             "{unclear}"
         );
         let none = AdviceRecord { gain: None, ..record(AdviceVerdict::Ranking, (1.0, 1.0, 1.0)) };
-        assert!(verdict(&none).starts_with("A ranking"));
+        assert!(verdict(&none).contains("A ranking"));
+        let little = AdviceRecord {
+            gain: None,
+            evidence: AdviceEvidence { accesses: Some(1), ..AdviceEvidence::default() },
+            ..record(AdviceVerdict::TooLittle, (1.0, 1.0, 1.0))
+        };
+        assert_eq!(
+            verdict(&little),
+            "Too little to tell: 1 data access, and a verdict needs 100,000. A longer part of the program has more."
+        );
+    }
+
+    /// The rule of the verdict is that the lower end is above 1, so a reader has to see on which side of 1 it is.
+    #[test]
+    fn ends_of_ranges_are_seen_to_differ_from_1() {
+        let range_of = |low, high| {
+            let speed = SpeedRecord { speed: 1.084, sampling_half_width: 0.0, low, high };
+            super::speed(speed)
+        };
+        assert_eq!(range_of(1.0002, 1.191), "1.084× (1.0002 to 1.191)");
+        assert_eq!(range_of(0.99996, 1.0), "1.084× (0.99996 to 1.000)");
+        assert_eq!(range_of(1.0006, 1.1), "1.084× (1.001 to 1.100)");
+    }
+
+    #[test]
+    fn a_failure_and_a_gain_that_is_not_repeated_are_told_with_the_verdict() {
+        let worth = record(AdviceVerdict::Worth, (1.2, 1.1, 1.3));
+        let with =
+            |share| cautions(&AdviceRecord { first_touch_share: Some(share), ..worth.clone() });
+        assert_eq!((cautions(&worth), with(0.5)), (String::new(), String::new()));
+        let once = with(0.84);
+        assert!(
+            once.starts_with("84 % of the page walks with 4KB pages are the first access"),
+            "{once}"
+        );
+        let failed = AdviceRecord {
+            failure: Some("the program ended with exit code 7".into()),
+            first_touch_share: Some(1.0),
+            ..worth
+        };
+        let text = crate::advice::advice_text(&failed, 1000);
+        assert!(
+            text.lines().next().unwrap().contains(
+                "The program ended with exit code 7: the advice is for what it did until then. 100 % of the page walks"
+            ),
+            "{text}"
+        );
     }
 
     #[test]

@@ -2,7 +2,10 @@
 
 use perforate_records::{AdviceArea, AdvicePoint, AdviceRecord, AdviceRun};
 
-use super::{SizedArea, area_name, page_size, ranking, sentence, sized_areas, thousandths};
+use super::{
+    SizedArea, area_name, page_size, planned_pages, ranking, run_name, sentence, sized_areas,
+    thousandths,
+};
 use crate::format::{MISSING, bytes, compact, percent};
 use crate::text::{Column, columns, cut, wrapped};
 
@@ -17,7 +20,8 @@ const NAME: usize = 22;
 
 /// Returns the advice as text, at most `width` characters wide: verdict first.
 pub fn advice_text(record: &AdviceRecord, width: usize) -> String {
-    let mut text = wrapped("", &sentence::verdict(record), width);
+    let verdict = [sentence::verdict(record), sentence::cautions(record)].join(" ");
+    let mut text = wrapped("", verdict.trim_end(), width);
     text += &wrapped("", &sentence::reasons(record).join(" "), width);
     text += &wrapped("", &sentence::evidence(record), width);
     text += &runs(record, width);
@@ -49,13 +53,11 @@ fn runs(record: &AdviceRecord, width: usize) -> String {
     let column = |heading: &str, cell: &dyn Fn(&AdviceRun) -> String| {
         Column::numbers(heading, shown.iter().map(|run| cell(run)).collect())
     };
-    let names = shown.iter().map(|run| run.name.clone()).collect();
+    let names = shown.iter().map(|run| run_name(run, record)).collect();
     let speed = |value: Option<f64>| value.map_or(MISSING.into(), thousandths);
     // The program as it is has no range against itself.
     let range = |run: &AdviceRun| match run.speed {
-        Some(speed) if run.name != sentence::AS_IT_IS => {
-            format!("{:.3} to {:.3}", speed.low, speed.high)
-        }
+        Some(speed) if run.name != sentence::AS_IT_IS => sentence::range(speed, 3),
         _ => String::new(),
     };
     let table = columns(
@@ -99,8 +101,10 @@ fn areas(record: &AdviceRecord, width: usize) -> String {
         if rest > 0 { format!("and {rest} more, with fewer walks\n") } else { String::new() };
     let lead = wrapped(
         "",
-        "Page walks with 4KB pages by area; how much of its 2MB blocks is in use; what the recommended pages cost \
-         and save:",
+        &format!(
+            "Page walks with 4KB pages by area; how much of its 2MB blocks is in use; what {} cost and save:",
+            planned_pages(record)
+        ),
         width,
     );
     format!("\n{lead}{table}{rest}")
@@ -144,7 +148,7 @@ fn curve(record: &AdviceRecord, width: usize) -> String {
         Column::numbers(heading, points.iter().map(|point| cell(point)).collect())
     };
     let is_part = |point: &AdvicePoint| record.advised_bytes > point.advised_bytes;
-    let mark = |point: &AdvicePoint| match point.is_recommended {
+    let mark = |point: &AdvicePoint| match point.is_recommended && record.verdict.recommends() {
         true if is_part(point) => "← recommended, and its areas",
         true => "← recommended",
         false => "",
@@ -256,6 +260,21 @@ mod tests {
         assert_eq!(row("not timed"), None);
         assert!(chosen(&record.curve).len() <= MOST_POINTS + 1);
         assert_eq!(chosen(&record.curve).iter().filter(|point| point.is_recommended).count(), 1);
+        let marked = |verdict, name: &str| {
+            let last = AdviceRun { name: name.into(), ..run(1.2) };
+            let runs = [&record.runs[..], &[last]].concat();
+            advice_text(&AdviceRecord { verdict, runs, ..record.clone() }, 80)
+        };
+        let all = marked(AdviceVerdict::Unclear, "all large");
+        assert!(
+            all.contains("\nall large (recommended) ") && all.contains("← recommended"),
+            "{all}"
+        );
+        assert!(all.lines().all(|line| line.chars().count() <= 80), "{all}");
+        let parts = marked(AdviceVerdict::Worth, "recommended");
+        assert!(!parts.contains("(recommended)"), "{parts}");
+        let not = marked(AdviceVerdict::NotWorth, "all large");
+        assert!(!not.contains("recommended"), "nothing is: {not}");
         let empty = advice_text(&AdviceRecord::default(), 80);
         assert!(!empty.contains("What to do") && !empty.contains("Risks"), "{empty}");
     }

@@ -74,6 +74,7 @@ pub fn record(name: &str) -> AdviceRecord {
         evidence: AdviceEvidence {
             kind: EvidenceKind::Trace,
             description: "100M instructions".into(),
+            ..AdviceEvidence::default()
         },
         workload: "store".into(),
         machine: "ice-lake-sp".into(),
@@ -180,7 +181,11 @@ pub fn kinds() -> Vec<(&'static str, AdviceRecord)> {
         ..full.clone()
     };
     let of = |kind, ranking: Vec<RankedMemory>, record: &AdviceRecord| AdviceRecord {
-        evidence: AdviceEvidence { kind, description: "what was seen".into() },
+        evidence: AdviceEvidence {
+            kind,
+            description: "what was seen".into(),
+            ..AdviceEvidence::default()
+        },
         ranking,
         ..record.clone()
     };
@@ -213,6 +218,15 @@ pub fn kinds() -> Vec<(&'static str, AdviceRecord)> {
                 curve: Vec::new(),
                 pieces: Vec::new(),
                 ..full
+            },
+        ),
+        (
+            "advice, too little",
+            AdviceRecord {
+                verdict: AdviceVerdict::TooLittle,
+                evidence: AdviceEvidence { accesses: Some(2), ..AdviceEvidence::default() },
+                failure: Some("the program was killed by signal 11".into()),
+                ..AdviceRecord::default()
             },
         ),
         ("ranking by samples", of(EvidenceKind::Samples, two.clone(), &ranking)),
@@ -313,9 +327,30 @@ fn a_ranking_has_no_times_and_no_empty_sections() {
     for missing in ["Before and after", "What to do", "Risks", "×"] {
         assert!(!text.contains(missing), "{missing}");
     }
-    assert!(advice_text(&ranking, 80).starts_with("A ranking of memory"));
+    assert!(advice_text(&ranking, 80).starts_with("Nothing to look at: no memory was in use."));
     let empty = markup(&advice_html(&AdviceRecord::default(), &options("Advice", "")));
     assert!(!empty.contains("Memory by area"));
+}
+
+/// The page says with the headline what a reader has to know with it, and marks the row of the recommended pages.
+#[test]
+fn cautions_and_recommended_rows_are_on_the_page() {
+    let full = record("[heap]");
+    let runs = full.runs.iter().filter(|run| run.name != "recommended").cloned().collect();
+    let all = AdviceRecord {
+        runs,
+        first_touch_share: Some(0.84),
+        failure: Some("the program was killed by signal 11".into()),
+        ..full
+    };
+    let text = markup(&advice_html(&all, &options("Advice", "")));
+    for expected in [
+        "The program was killed by signal 11: the advice is for what it did until then.",
+        "84 % of the page walks with 4KB pages are the first access to a page",
+        "all large (recommended)",
+    ] {
+        assert!(text.contains(expected), "{expected}");
+    }
 }
 
 #[test]

@@ -31,6 +31,7 @@ pub fn record() -> MissRatioRecord {
         accesses: 10_000_000,
         reference_entries: 64,
         reference_misses: 50_000,
+        reference_half_width_95: None,
         share: 0.9,
         page_sizes: vec![
             PageSizeCurve {
@@ -69,7 +70,7 @@ fn shares_have_three_digits_and_intervals() {
         "4 9.99 0.600 ±0.030",
         "64 0.500 0.070 ±0.009 L1 4KB",
         // 0.0001 % is not 0; no misses in the sample may be some in all.
-        "1,536 <0.001 0 ±0.002 L2 4KB, 2MB",
+        "1,536 <0.001 0–0.002 L2 4KB, 2MB",
         "2,048 0 0",
         "first touches 0.030 <0.001",
     ] {
@@ -84,6 +85,52 @@ fn shares_have_three_digits_and_intervals() {
     );
     let kept = MissRatioRecord { reference_misses: 0, ..record() };
     assert!(curves_table(&kept, 200).contains("More entries save nothing: 64 entries hold all"));
+}
+
+/// An interval wider than its number says so by its ends, which are no more than all accesses; an answer from such a
+/// number is refused.
+#[test]
+fn wide_intervals_are_no_numbers() {
+    let mut wide = record();
+    wide.reference_half_width_95 = Some(20_000);
+    wide.page_sizes[1].points[0] =
+        MissPoint { entries: 1, misses: 9_050_000, half_width_95: Some(5_740_000) };
+    let text = curves_table(&wide, 1000);
+    assert!(text.contains("Those misses are 0.500 ±0.200 % of the data accesses."), "{text}");
+    assert!(text.contains(" 33.1–100.0"), "{text}");
+    assert!(text.contains("numbers of entries are estimates"), "{text}");
+    wide.reference_half_width_95 = Some(25_001);
+    let text = curves_table(&wide, 1000);
+    let expected =
+        "No answer from this sample of pages: with 64 entries for 4KB pages, 0.250–0.750 % of";
+    assert!(text.contains(expected) && !text.contains("pages need"), "{text}");
+    let page = curves_html(&wide, &options("Curves", ""));
+    let chart = data(&page)["figures"]["curves"]["chart"].to_string();
+    assert!(chart.contains("0.250–0.750") || !chart.contains("147"), "{chart}");
+    // A sample of which no page was accessed says nothing.
+    wide.page_sizes[1].first_touches = 0;
+    wide.page_sizes[1]
+        .points
+        .iter_mut()
+        .for_each(|point| (point.misses, point.half_width_95) = (0, Some(0)));
+    wide.reference_half_width_95 = None;
+    let text = curves_table(&wide, 1000);
+    assert!(text.contains("64 leave. Those misses"), "{text}");
+    let row = text.lines().find(|line| line.trim_start().starts_with("2,048 ")).unwrap();
+    assert_eq!(row.split_whitespace().collect::<Vec<_>>(), ["2,048", "0", "–"], "{text}");
+}
+
+#[test]
+fn each_page_size_has_its_own_colour() {
+    let mut five = record();
+    let sizes = [12, 14, 16, 21, 30]
+        .map(|bits| PageSizeCurve { page_bytes: 1 << bits, ..five.page_sizes[0].clone() });
+    five.page_sizes = sizes.to_vec();
+    let page = curves_html(&five, &options("Curves", ""));
+    let chart = data(&page)["figures"]["curves"]["chart"].to_string();
+    for number in 0..5 {
+        assert!(chart.contains(&format!("--c-series{number})")), "{number}: {chart}");
+    }
 }
 
 #[test]

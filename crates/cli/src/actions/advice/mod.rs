@@ -11,16 +11,19 @@ mod sizes;
 mod verification;
 
 use std::path::Path;
-use std::sync::mpsc::sync_channel;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread;
+use std::time::Duration;
 
 use perforate_advice::remedy::{Aim, Library, Surroundings, remedies, size_for_all};
 use perforate_advice::{
-    Analysis, MeasuredPart, ModelError, Outcome, SpeedRange, Verdict, effect_sources,
+    Analysis, MeasuredPart, ModelError, Outcome, SpeedRange, Verdict, WalkCounts, effect_sources,
 };
 use perforate_host::machine::{LargePageSettings, kernel_version, program_files, versioned};
 use perforate_records::{
-    AdviceError, AdviceEvidence, AdviceRecord, AdviceStep, AdviceVerdict, EvidenceKind, SpeedRecord,
+    AdviceError, AdviceEvidence, AdviceRecord, AdviceStep, AdviceVerdict, EvidenceKind,
+    LEAST_ACCESSES, SpeedRecord,
 };
 use perforate_report::more_memory;
 use perforate_report::text::compact;
@@ -50,12 +53,11 @@ pub struct AdviceQuestion<'a> {
     pub program: Option<&'a Path>,
     /// Setting of transparent large pages that the program has as it is.
     pub now: ThpSetting,
+    /// Failure with which the recorded program ended, as a clause.
+    pub failure: Option<String>,
     /// Notes on the recording, the machine and the memory.
     pub notes: Vec<String>,
 }
-
-/// Smallest number of data accesses that say anything about pages.
-const LEAST_ACCESSES: u64 = 100_000;
 
 /// Analyses a trace or workload, times the program as it is, with large pages and as recommended, and writes
 /// down what follows.
@@ -75,6 +77,13 @@ pub fn advise(
     let schemes = runs::pairs(&runs::schemes(question.now), &hosts)?;
     let run = request.resolve(Some(question.workload), schemes, &|_, _| ())?;
     let analysis = analyse(&run, observer)?;
+    if analysis.accesses < LEAST_ACCESSES {
+        return Ok(AdviceRecord {
+            verdict: AdviceVerdict::TooLittle,
+            notes: question.notes.clone(),
+            ..evidence_record(question, &run, &analysis)
+        });
+    }
     let plans = if analysis.has_events { Plan::candidates(&analysis) } else { Vec::new() };
     let choices = Choices {
         sizes: sizes::other_sizes(&run.machine.tlb, &analysis.areas),
@@ -85,6 +94,9 @@ pub fn advise(
     let error = ModelError::of(&effect_sources()?, !hosts.is_empty())?;
     Ok(record(question, &run, &analysis, plans, &timed, &error))
 }
+
+/// Longest time between two questions whether the user cancels the analysis.
+const CANCELLATION_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Analyses the accesses of a run.
 fn analyse(run: &ResolvedRun, observer: &mut dyn AdviceObserver) -> Result<Analysis, Failure> {
@@ -108,12 +120,20 @@ fn analyse(run: &ResolvedRun, observer: &mut dyn AdviceObserver) -> Result<Analy
         let _ = sender.try_send(progress);
     };
     let tlb = &run.machine.tlb;
-    thread::scope(|scope| {
-        let work =
-            move || perforate_advice::analyse(source.as_mut(), part, tlb, threads, &mut report);
+    let stop = &AtomicBool::new(false);
+    let analysis = thread::scope(|scope| {
+        let work = move || {
+            perforate_advice::analyse(source.as_mut(), part, tlb, threads, stop, &mut report)
+        };
         let analysis = scope.spawn(work);
         let mut last = 0;
-        for progress in receiver {
+        loop {
+            stop.store(observer.is_cancelled(), Ordering::Relaxed);
+            let progress = match receiver.recv_timeout(CANCELLATION_INTERVAL) {
+                Ok(progress) => progress,
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
             // After its pass over the trace, the analysis counts simulated choices.
             if progress.done < last {
                 observer.on_stage("comparing page sizes", "choices");
@@ -121,8 +141,9 @@ fn analyse(run: &ResolvedRun, observer: &mut dyn AdviceObserver) -> Result<Analy
             last = progress.done;
             observer.on_progress(Progress { done: progress.done, total: progress.total });
         }
-        Ok(analysis.join().expect("the analysis does not panic")?)
-    })
+        analysis.join().expect("the analysis does not panic")
+    });
+    Ok(analysis?)
 }
 
 /// Facts about this machine and the program that decide which switches there are.
@@ -180,13 +201,6 @@ fn record(
     let mut notes = question.notes.clone();
     notes.extend(timed.notes());
     notes.extend(records::notes(analysis, &plan));
-    if analysis.accesses < LEAST_ACCESSES {
-        notes.push(format!(
-            "the trace has {} data accesses, too few to say anything about pages: a longer run, or \
-             perforate record --sample auto",
-            analysis.accesses
-        ));
-    }
     let speed = |range: SpeedRange| SpeedRecord {
         speed: range.mean,
         sampling_half_width: range.sampling,
@@ -195,13 +209,6 @@ fn record(
     };
     AdviceRecord {
         verdict,
-        evidence: AdviceEvidence {
-            kind: EvidenceKind::Trace,
-            description: description(analysis, timed.workload()),
-        },
-        workload: timed.workload().to_owned(),
-        machine: run.machine.name.clone(),
-        now: question.now.to_string(),
         gain: gain.map(speed),
         gained: gained.map(speed),
         gain_share: timed.gain_share(chosen),
@@ -233,12 +240,38 @@ fn record(
             sources: error.sources.clone(),
         },
         notes,
+        ..evidence_record(question, run, analysis)
+    }
+}
+
+/// Record of a program and of the evidence, without a verdict.
+fn evidence_record(
+    question: &AdviceQuestion<'_>,
+    run: &ResolvedRun,
+    analysis: &Analysis,
+) -> AdviceRecord {
+    let WalkCounts { walks, first_walks } = analysis.base;
+    let all_walks = walks + first_walks;
+    AdviceRecord {
+        evidence: AdviceEvidence {
+            kind: EvidenceKind::Trace,
+            description: description(analysis),
+            accesses: Some(analysis.accesses),
+            ..AdviceEvidence::default()
+        },
+        workload: analysis.workload.clone(),
+        failure: question.failure.clone(),
+        machine: run.machine.name.clone(),
+        now: question.now.to_string(),
+        first_touch_share: (all_walks > 0).then(|| first_walks as f64 / all_walks as f64),
         version: env!("CARGO_PKG_VERSION").into(),
+        ..AdviceRecord::default()
     }
 }
 
 /// Describes the extent of the evidence.
-fn description(analysis: &Analysis, workload: &str) -> String {
+fn description(analysis: &Analysis) -> String {
+    let workload = &analysis.workload;
     let walks = analysis.base.walks as f64;
     let per_kilo = walks * 1000.0 / analysis.instructions.max(1) as f64;
     format!(

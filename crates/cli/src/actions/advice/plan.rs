@@ -176,13 +176,17 @@ impl Plan {
         }
     }
 
-    /// Page size of a part.
+    /// Page size of a part. A part of a whole area with larger pages has 4KB pages if it has room for no larger one
+    /// that the program touches.
     pub(super) fn order(&self, analysis: &Analysis, piece: usize) -> PageOrder {
         let own = match self {
             Self::Parts { orders, .. } => orders.get(&piece).copied(),
             Self::All => None,
         };
-        let whole = self.whole_order(analysis, area_of(analysis, piece));
+        let has_room = |order: &PageOrder| {
+            block_bytes(&analysis.piece_uses[piece], &analysis.pieces[piece].bytes, *order) > 0
+        };
+        let whole = self.whole_order(analysis, area_of(analysis, piece)).filter(has_room);
         own.or(whole).unwrap_or(PageOrder::BASE)
     }
 }
@@ -319,6 +323,7 @@ mod tests {
         let point =
             |choices, walks, additional_bytes| GainPoint { choices, walks, additional_bytes };
         Analysis {
+            workload: "w".into(),
             area_uses: vec![used(900, 1100, 4), used(50, 512, 1), used(50, 10, 1)],
             areas: vec![heap, map, file],
             piece_uses: vec![
@@ -388,6 +393,44 @@ mod tests {
         let ranges = ranges(&analysis, &plan);
         let names: Vec<&str> = ranges.iter().map(|range| range.area.0.as_str()).collect();
         assert_eq!(names, ["[heap]", "mapping@0x7f0001000000"]);
+    }
+
+    /// A plan for all memory is the last point of the curve, beyond that of all choices.
+    #[test]
+    fn a_plan_for_all_memory_is_on_the_curve() {
+        let analysis = analysis();
+        let found = curve(&analysis, &Plan::All);
+        assert_eq!(found.len(), analysis.curve.points.len() + 1);
+        let last = found.last().unwrap();
+        assert_eq!(
+            (last.advised_bytes, last.additional_bytes, last.saved_share),
+            (10 * MB, 4 * MB, 0.95)
+        );
+        let marked: Vec<usize> = (0..found.len()).filter(|&at| found[at].is_recommended).collect();
+        assert_eq!(marked, [5]);
+        let none = Analysis { curve: GainCurve::default(), ..analysis };
+        assert!(curve(&none, &Plan::All).is_empty());
+    }
+
+    /// The mapping of one part lies 4KB beside a multiple of 2MB: it has no room for a large page.
+    #[test]
+    fn no_large_pages_are_on_the_map_where_none_are_advised() {
+        let mut analysis = analysis();
+        let bytes = START + 16 * MB + 4096..START + 18 * MB + 4096;
+        (analysis.areas[1].bytes, analysis.pieces[4].bytes) = (bytes.clone(), bytes);
+        let whole = [(1, PageOrder::LARGE)].into();
+        for plan in [Plan::All, Plan::Parts { point: None, orders: BTreeMap::new(), whole }] {
+            let areas = areas(&analysis, &plan);
+            let place = areas.iter().position(|area| area.kind == "anonymous").unwrap();
+            assert_eq!(areas[place].advised_bytes, 0);
+            let pieces = pieces(&analysis, &plan);
+            let own: Vec<u64> = pieces
+                .iter()
+                .filter(|piece| piece.area == place)
+                .map(|piece| piece.page_bytes)
+                .collect();
+            assert_eq!(own, [4096], "{plan:?}");
+        }
     }
 
     #[test]

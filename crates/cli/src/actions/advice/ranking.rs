@@ -8,6 +8,7 @@ use perforate_host::Reporter;
 use perforate_host::accesses::{AccessOptions, watch_accesses};
 use perforate_records::{AdviceEvidence, AdviceRecord, AdviceVerdict, EvidenceKind, RankedMemory};
 use perforate_sim::Progress;
+use perforate_types::counted;
 
 use crate::actions::Failure;
 
@@ -36,14 +37,20 @@ pub fn advise_on_process(
     let all = ranked.candidates.iter().chain(&ranked.others);
     let used: f64 = all.clone().map(AccessedPlace::mean_bytes).sum();
     let description = format!(
-        "{rounds} rounds of a second of process {pid}, {:.0} MB in use in a round",
+        "{} of a second of process {pid}, {:.0} MB in use in a round",
+        counted(rounds, "round"),
         used / f64::from(1 << 20)
     );
     Ok(AdviceRecord {
         workload: found.program,
         ranking: all.map(accessed).collect(),
         notes: [found.notes, vec![GO_ON.into()]].concat(),
-        ..ranking(EvidenceKind::AccessedBits, description)
+        evidence: AdviceEvidence {
+            kind: EvidenceKind::AccessedBits,
+            description,
+            ..AdviceEvidence::default()
+        },
+        ..ranking()
     })
 }
 
@@ -54,16 +61,30 @@ pub fn advise_on_process(
 pub fn advise_on_samples(path: &Path) -> Result<AdviceRecord, Failure> {
     let samples = Samples::read(path)?;
     let ranked = rank_samples(&samples);
-    let misses = ranked.misses.map_or_else(
-        || ", none of which says whether it missed the TLB".to_owned(),
-        |misses| format!(", {misses} of which missed the TLB"),
+    let misses = match ranked.misses {
+        None => ", none of which says whether it missed the TLB".to_owned(),
+        Some(0) => ", none of which missed the TLB".to_owned(),
+        Some(misses) => format!(", {misses} of which missed the TLB"),
+    };
+    let others = [
+        (samples.of_kernel, "of the kernel's memory"),
+        (samples.without_address, "without an address"),
+    ];
+    let others = others
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("; {} {what} not ranked", counted(count, "sample")));
+    let description = format!(
+        "{} of {}{misses}{}",
+        counted(ranked.samples, "sample"),
+        path.display(),
+        others.collect::<String>()
     );
-    let description = format!("{} samples of {}{misses}", ranked.samples, path.display());
     let mut notes = Vec::new();
     if ranked.outside > 0 {
         notes.push(format!(
-            "{} samples lie outside the mappings that the file tells: {} has them",
-            ranked.outside,
+            "{} outside the mappings that the file tells: {} has them",
+            counted(ranked.outside, "sample"),
             Samples::COMMAND
         ));
     }
@@ -79,14 +100,21 @@ pub fn advise_on_samples(path: &Path) -> Result<AdviceRecord, Failure> {
         workload: name,
         ranking: areas.collect(),
         notes,
-        ..ranking(EvidenceKind::Samples, description)
+        evidence: AdviceEvidence {
+            kind: EvidenceKind::Samples,
+            description,
+            samples: Some(ranked.samples),
+            kernel_samples: Some(samples.of_kernel),
+            samples_without_address: Some(samples.without_address),
+            accesses: None,
+        },
+        ..ranking()
     })
 }
 
-fn ranking(kind: EvidenceKind, description: String) -> AdviceRecord {
+fn ranking() -> AdviceRecord {
     AdviceRecord {
         verdict: AdviceVerdict::Ranking,
-        evidence: AdviceEvidence { kind, description },
         version: env!("CARGO_PKG_VERSION").into(),
         ..AdviceRecord::default()
     }

@@ -113,14 +113,14 @@ pub fn pieces(analysis: &Analysis, plan: &Plan) -> Vec<AdvicePiece> {
     records
 }
 
-/// Records of the points of the gain curve.
+/// Records of the points of the gain curve. A plan for all memory is one more point at its end.
 pub fn curve(analysis: &Analysis, plan: &Plan) -> Vec<AdvicePoint> {
     let recommended = match plan {
         Plan::Parts { point, .. } => *point,
         Plan::All => None,
     };
     let points = analysis.curve.points.iter().enumerate();
-    points
+    let mut records: Vec<AdvicePoint> = points
         .map(|(index, point)| AdvicePoint {
             choices: point.choices,
             additional_bytes: point.additional_bytes,
@@ -132,7 +132,19 @@ pub fn curve(analysis: &Analysis, plan: &Plan) -> Vec<AdvicePoint> {
             saved_share: analysis.curve.saved_share(index),
             is_recommended: recommended == Some(index),
         })
-        .collect()
+        .collect();
+    if let (Plan::All, [_, .., last]) = (plan, &records[..]) {
+        let base = analysis.base.walks;
+        let saved = base.saturating_sub(analysis.all_large.walks);
+        records.push(AdvicePoint {
+            choices: last.choices,
+            additional_bytes: analysis.all_large_bytes,
+            advised_bytes: plan.bytes(analysis),
+            saved_share: saved as f64 / base.max(1) as f64,
+            is_recommended: true,
+        });
+    }
+    records
 }
 
 /// Notes on the analysis: no areas, a cut trace, 1GB pages.

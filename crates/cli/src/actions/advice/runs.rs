@@ -36,8 +36,6 @@ const ENOUGH_OF_ALL: f64 = 0.8;
 const LEAST_SAVED: f64 = 0.02;
 /// Difference of two speeds below which parts are as good as all.
 const SAME: f64 = 0.005;
-/// Share of misses that are first accesses to a page, 0–1, from which a note says so.
-const MOSTLY_COLD: f64 = 0.3;
 /// Least gain of large pages for all memory of which the record has a share.
 const LEAST_GAIN: f64 = 0.005;
 
@@ -127,11 +125,6 @@ impl Timed {
             plans.push((name, runs));
         }
         Ok(Self { own, all, plans, now, hosts: hosts.to_vec(), sizes: choices.sizes })
-    }
-
-    /// Name of the workload in the results.
-    pub fn workload(&self) -> &str {
-        self.own.first().map_or("", |result| &result.workload)
     }
 
     /// Runs under a scheme, one for each assumption about the host.
@@ -272,24 +265,7 @@ impl Timed {
         candidates.into_iter().find(|(_, speed, _)| *speed > fastest - SAME)
     }
 
-    /// Note that most misses with 4KB pages are first accesses to a page; `None` if they are not. In a sampled
-    /// trace, most of these pages were accessed between its windows.
-    fn cold_note(&self) -> Option<String> {
-        if self.own.iter().any(|run| run.sampled.is_some()) {
-            return None;
-        }
-        let share = counter(&self.of(SMALL), "l2_tlb_compulsory_share");
-        (share >= MOSTLY_COLD).then(|| {
-            format!(
-                "{:.0} % of the misses of the second-level TLB with 4KB pages are the first access to a page in this \
-                 run. Large pages gain by these once only: a longer recording has fewer of them",
-                share * 100.0
-            )
-        })
-    }
-
-    /// Notes of the runs that a reader of advice needs: cold misses, the memory, this machine, and an incomplete
-    /// trace.
+    /// Notes of the runs that a reader of advice needs: the memory, this machine, and an incomplete trace.
     pub fn notes(&self) -> Vec<String> {
         let Some(first) = self.own.first() else { return Vec::new() };
         let is_kept = |note: &&String| {
@@ -298,8 +274,7 @@ impl Timed {
                 .any(|start| note.starts_with(start))
         };
         let memory = first.notes.first().into_iter().map(|memory| format!("memory: {memory}"));
-        let cold = self.cold_note().into_iter();
-        cold.chain(memory).chain(first.notes.iter().skip(1).filter(is_kept).cloned()).collect()
+        memory.chain(first.notes.iter().skip(1).filter(is_kept).cloned()).collect()
     }
 }
 
