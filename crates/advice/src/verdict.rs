@@ -45,6 +45,8 @@ impl SpeedRange {
 pub struct Outcome {
     /// Speed as recommended over the speed as it is now.
     pub gain: SpeedRange,
+    /// Speed with translation that costs nothing over the speed as it is now; `None` if it was not timed.
+    pub free: Option<SpeedRange>,
     /// Speed as it is now over the speed with 4KB pages.
     pub gained: SpeedRange,
     /// Large pages that the program has as it is now, at their peak.
@@ -64,7 +66,8 @@ pub enum Verdict {
     AlreadyOn,
     /// Large pages that the program has now gain nothing and cost memory.
     CostsMemory,
-    /// The predicted gain is worth an effort, but the error of the prediction is larger.
+    /// The predicted gain is worth an effort, but the error of the prediction is larger, or less of the gain comes
+    /// from translation.
     Unclear,
     /// The gain is too small.
     NotWorth,
@@ -74,7 +77,9 @@ impl Verdict {
     /// Judges the outcome of timed runs.
     pub fn of(outcome: &Outcome) -> Self {
         let Outcome { gain, gained, .. } = outcome;
-        if gain.is_gain() {
+        // What goes beyond free translation comes from where data lie in memory, which is by chance.
+        let by_translation = outcome.free.filter(|free| free.mean < gain.mean);
+        if by_translation.unwrap_or(*gain).is_gain() {
             return Self::Worth;
         }
         if outcome.large_pages_now > 0 {
@@ -103,6 +108,7 @@ mod tests {
     fn verdict(gain: SpeedRange, gained: SpeedRange, large_pages_now: u64, cost: u64) -> Verdict {
         Verdict::of(&Outcome {
             gain,
+            free: None,
             gained,
             large_pages_now,
             additional_bytes_now: cost,
@@ -122,6 +128,26 @@ mod tests {
         assert_eq!(verdict(none, none, 10, 19), Verdict::NotWorth);
         assert_eq!(verdict(none, none, 0, 500), Verdict::NotWorth, "not by large pages");
         assert_eq!(verdict(much, much, 10, 500), Verdict::Worth, "more can be had");
+    }
+
+    /// A gain beyond that of free translation does not count.
+    #[test]
+    fn free_translation_bounds_what_is_worth_it() {
+        let (none, much) = (speed(1.0, 0.98, 1.02), speed(1.21, 1.13, 1.29));
+        let with = |free| {
+            Verdict::of(&Outcome {
+                gain: much,
+                free: Some(free),
+                gained: none,
+                large_pages_now: 0,
+                additional_bytes_now: 0,
+                resident_bytes: 1000,
+            })
+        };
+        assert_eq!(with(speed(1.003, 1.001, 1.006)), Verdict::Unclear);
+        assert_eq!(with(speed(1.05, 0.99, 1.06)), Verdict::Unclear);
+        assert_eq!(with(speed(1.05, 1.02, 1.06)), Verdict::Worth);
+        assert_eq!(with(speed(1.30, 0.99, 1.50)), Verdict::Worth, "more than large pages gain");
     }
 
     #[test]

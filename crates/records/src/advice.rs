@@ -280,6 +280,10 @@ pub struct AdviceError {
     pub least_factor: f64,
     /// Largest measured effect ÷ predicted effect of the central 80 % of the pairs.
     pub largest_factor: f64,
+    /// Least measured effect − predicted effect of the central 80 % of the pairs with effects below 5 %.
+    pub least_difference: f64,
+    /// Largest measured effect − predicted effect of these pairs.
+    pub largest_difference: f64,
     /// Descriptions of the sources.
     pub sources: Vec<String>,
 }

@@ -77,7 +77,8 @@ fn areas(record: &AdviceRecord, page: &mut Page) -> Markup {
     html! {
         p.lead {
             "Page walks with 4KB pages by the memory that they are for, first touches of pages left out; how much \
-             of the touched 2MB blocks is in use; what " (planned_pages(record)) " cost and save."
+             of the touched 2MB blocks is in use; what " (planned_pages(record)) " cost and save, if all of \
+             them can be had."
         }
         (figures(map(record), page))
         (table_of(main, record).scrolling("Memory by area", "main"))
@@ -109,7 +110,8 @@ fn sizes(record: &AdviceRecord) -> Markup {
     html! {
         h3 { "Page sizes by area" }
         p.lead {
-            "Each size is simulated for all of one area, with 2MB pages elsewhere: page walks saved of all, the \
+            "Each size is simulated for all of one area, with 2MB pages elsewhere, if all of them can be had: page walks \
+             saved of all (of other memory, too, which gets room in the TLB), the \
              memory that it takes more, and for how much of the area it is recommended."
         }
         (table.scrolling("Page sizes by area", "main"))

@@ -45,11 +45,15 @@ pub(super) fn verdict(record: &AdviceRecord) -> String {
             more_memory(cost_now(record)),
             record.gained.map_or_else(|| "1×".to_owned(), speed)
         ),
-        AdviceVerdict::Unclear => format!(
-            "Not clear: {}{}. The error of the prediction is larger than the gain; --verify measures it.",
-            speed(gain),
-            cost(record)
-        ),
+        AdviceVerdict::Unclear => {
+            let reason = if gain.low <= 1.0 {
+                "The error of the prediction is larger than the gain; --verify measures it."
+            } else {
+                "Translation has less part in that than the error of the prediction: the rest comes from where data \
+                 lie in memory, which is another place in every run."
+            };
+            format!("Not clear: {}{}. {reason}", speed(gain), cost(record))
+        }
         AdviceVerdict::NotWorth if gain.speed < 1.0 - WORTH_TELLING => {
             format!("Not worth it: large pages would make it {} as fast.", speed(gain))
         }
@@ -193,9 +197,10 @@ pub(super) fn reasons(record: &AdviceRecord) -> Vec<String> {
     let all = of_run("all large")
         .map(|all| format!("Large pages for all memory would make it {:.3}× as fast.", all.speed));
     let free = of_run("free").map(|free| {
-        let bound = match of_run("all large").is_some_and(|all| all.speed > free.speed + ROUNDING) {
+        let speeds = record.runs.iter().filter_map(|run| run.speed);
+        let bound = match speeds.into_iter().any(|run| run.speed > free.speed + ROUNDING) {
             false => "no pages can gain more by translation",
-            true => "what large pages gain beyond it, they gain by data in consecutive frames",
+            true => "what pages gain beyond it, they gain by where data lie in memory",
         };
         format!("Translation that costs nothing would make it {:.3}×: {bound}.", free.speed)
     });
@@ -212,10 +217,13 @@ pub(super) fn reasons(record: &AdviceRecord) -> Vec<String> {
     let error = (record.error.pairs > 0 && record.gain.is_some()).then(|| {
         format!(
             "The range in brackets has the error of {} predictions for which a measurement is known: \
-             measured effects are {:.2} to {:.2} times the predicted ones in the central 80 % of them: {}.",
+             measured effects are {:.2} to {:.2} times the predicted ones in the central 80 % of them, and of \
+             predicted effects below 5 %, {} to {} beside them: {}.",
             record.error.pairs,
             record.error.least_factor,
             record.error.largest_factor,
+            signed(1.0 + record.error.least_difference),
+            signed(1.0 + record.error.largest_difference),
             record.error.sources.join(", "),
         )
     });

@@ -102,7 +102,8 @@ fn areas(record: &AdviceRecord, width: usize) -> String {
     let lead = wrapped(
         "",
         &format!(
-            "Page walks with 4KB pages by area; how much of its 2MB blocks is in use; what {} cost and save:",
+            "Page walks with 4KB pages by area; how much of its 2MB blocks is in use; what {} cost and save, if all \
+             of them can be had:",
             planned_pages(record)
         ),
         width,
@@ -134,8 +135,9 @@ fn sizes(record: &AdviceRecord, width: usize) -> String {
         ],
         width,
     );
-    let lead = "Page sizes for the areas with most page walks, each simulated for all of one area and 2MB elsewhere: page \
-                walks saved, memory more, walks saved for each megabyte of that:";
+    let lead = "Page sizes for the areas with most page walks, each simulated for all of one area and 2MB elsewhere, if \
+                all of them can be had: page walks saved (of other memory, too, which gets room in the TLB), memory \
+                more, walks saved for each megabyte of that:";
     format!("\n{}{table}", wrapped("", lead, width))
 }
 

@@ -114,6 +114,8 @@ pub fn record(name: &str) -> AdviceRecord {
             pairs: 13,
             least_factor: 0.4,
             largest_factor: 1.3,
+            least_difference: -0.01,
+            largest_difference: 0.08,
             sources: vec!["published".into()],
         },
         notes: vec!["a note".into()],

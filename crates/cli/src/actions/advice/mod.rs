@@ -178,6 +178,7 @@ fn record(
     let gained = range(&timed.now_over_small());
     let outcome = gain.zip(gained).map(|(gain, gained)| Outcome {
         gain,
+        free: range(&timed.free_over_now()),
         gained,
         large_pages_now: timed.large_pages_now(),
         additional_bytes_now: timed.additional_bytes_now(),
@@ -237,6 +238,8 @@ fn record(
             pairs: error.pairs,
             least_factor: error.factor.0,
             largest_factor: error.factor.1,
+            least_difference: error.difference.0,
+            largest_difference: error.difference.1,
             sources: error.sources.clone(),
         },
         notes,

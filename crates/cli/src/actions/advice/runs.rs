@@ -146,6 +146,11 @@ impl Timed {
         speeds(&self.with(plan), &self.of(self.now))
     }
 
+    /// Speed with translation that costs nothing over the speed as it is.
+    pub fn free_over_now(&self) -> Speeds {
+        speeds(&self.of(FREE), &self.of(self.now))
+    }
+
     /// Speed as it is over the speed with 4KB pages.
     pub fn now_over_small(&self) -> Speeds {
         speeds(&self.of(self.now), &self.of(SMALL))
