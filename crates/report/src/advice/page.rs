@@ -279,14 +279,16 @@ fn runs(record: &AdviceRecord, page: &mut Page) -> Markup {
     }
     let mark = |run: &&AdviceRun| {
         let speed = run.speed.expect("it is timed");
+        let range = Some(speed).filter(|speed| !speed.is_exact());
         Mark {
             place: run.name.clone(),
             series: "speed".into(),
             value: Some(speed.speed),
-            low: Some(speed.low),
-            high: Some(speed.high),
+            low: range.map(|speed| speed.low),
+            high: range.map(|speed| speed.high),
             text: thousandths(speed.speed),
-            interval: format!("{:.3} to {:.3}", speed.low, speed.high),
+            interval: range
+                .map_or_else(String::new, |speed| format!("{:.3} to {:.3}", speed.low, speed.high)),
             ..Mark::default()
         }
     };

@@ -4,16 +4,32 @@ use std::collections::BTreeSet;
 
 use perforate_records::{AdviceRecord, AdviceRun, AdviceVerdict, SpeedRecord};
 
-use super::{more_memory, page_size, ranking};
+use super::{measured_verdict, more_memory, page_size, ranking};
 use crate::format::{bytes, percent};
 
 /// Size of the large pages of `madvise` in bytes.
 const LARGE_BYTES: u64 = 2 << 20;
 
-/// Returns the verdict in a sentence.
+/// Returns the verdict: that of the measurement, if there is one, before that of the simulation.
 pub(super) fn verdict(record: &AdviceRecord) -> String {
+    let simulated = simulated_verdict(record);
+    match (&record.verification, &record.verification_failure) {
+        (Some(found), _) if found.unmeasured.is_none() => {
+            format!("{} The simulation said: {simulated}", measured_verdict(found))
+        }
+        (Some(found), _) => format!("{simulated} {}", measured_verdict(found)),
+        (None, Some(problem)) => format!("{simulated} Not measured: {problem}."),
+        (None, None) => simulated,
+    }
+}
+
+/// Returns the verdict of the simulation in a sentence.
+fn simulated_verdict(record: &AdviceRecord) -> String {
+    let verdict = record.simulated_verdict.unwrap_or(record.verdict);
+    let is_measured = record.verification.is_some() || record.verification_failure.is_some();
+    let can_measure = record.is_measurable && !is_measured;
     let Some(gain) = record.gain else {
-        return match record.verdict {
+        return match verdict {
             AdviceVerdict::Ranking => {
                 ranking::first(record)
                     + "A ranking of memory, no speed-up: this evidence has no time."
@@ -21,7 +37,7 @@ pub(super) fn verdict(record: &AdviceRecord) -> String {
             _ => "No verdict: the program was not timed.".into(),
         };
     };
-    match record.verdict {
+    match verdict {
         AdviceVerdict::Worth => format!("Worth it: {}{}.", speed(gain), cost(record)),
         AdviceVerdict::AlreadyOn => {
             let now = record.gained.map_or_else(String::new, |gained| {
@@ -35,9 +51,10 @@ pub(super) fn verdict(record: &AdviceRecord) -> String {
             record.gained.map_or_else(|| "1×".to_owned(), speed)
         ),
         AdviceVerdict::Unclear => format!(
-            "Not clear: {}{}. The error of the prediction is larger than the gain; --verify measures it.",
+            "Not clear: {}{}. The error of the prediction is larger than the gain{}.",
             speed(gain),
-            cost(record)
+            cost(record),
+            if can_measure { "; --verify measures it" } else { "" }
         ),
         AdviceVerdict::NotWorth if gain.speed < 1.0 - WORTH_TELLING => {
             format!("Not worth it: large pages would make it {} as fast.", speed(gain))
@@ -64,7 +81,7 @@ fn cost_now(record: &AdviceRecord) -> f64 {
 }
 
 /// Name of the run of the program as it is.
-pub(super) const AS_IT_IS: &str = "as it is";
+const AS_IT_IS: &str = "as it is";
 /// Name of the run with 4KB pages.
 const SMALL: &str = "4KB pages";
 
@@ -211,7 +228,7 @@ pub(super) fn evidence(record: &AdviceRecord) -> String {
 
 #[cfg(test)]
 mod tests {
-    use perforate_records::AdviceRange;
+    use perforate_records::{AdviceRange, GainRatio, Judgement, Verification};
 
     use super::*;
 
@@ -286,6 +303,42 @@ mod tests {
         );
         let none = AdviceRecord { gain: None, ..record(AdviceVerdict::Ranking, (1.0, 1.0, 1.0)) };
         assert!(verdict(&none).starts_with("A ranking"));
+    }
+
+    /// Only a program can be measured, and only once.
+    #[test]
+    fn what_was_measured_comes_first_and_what_can_be_is_hinted_at() {
+        let simulated = record(AdviceVerdict::Unclear, (1.03, 0.99, 1.06));
+        let error = "The error of the prediction is larger than the gain";
+        assert!(verdict(&simulated).ends_with(&format!("{error}.")), "{}", verdict(&simulated));
+        let program = AdviceRecord { is_measurable: true, ..simulated };
+        let text = verdict(&program);
+        assert!(text.ends_with(&format!("{error}; --verify measures it.")), "{text}");
+        let measured = |unmeasured: Option<&str>| {
+            let ratio = |ratio, low, high| GainRatio { ratio, low, high };
+            let mut record = program.clone();
+            record.add_verification(Verification {
+                measured: ratio(1.05, 1.02, 1.08),
+                predicted: Some(ratio(1.04, 0.97, 1.1)),
+                judgement: Some(Judgement::WithinError).filter(|_| unmeasured.is_none()),
+                unmeasured: unmeasured.map(Into::into),
+                ..Verification::default()
+            });
+            verdict(&record)
+        };
+        let simulated = "Not clear: 1.030× (0.990 to 1.060) for 38.0 MB more; 84 % of the gain comes from 210 of \
+                         6,144 MB. The error of the prediction is larger than the gain.";
+        assert_eq!(
+            measured(None),
+            format!(
+                "Worth it: measured 1.050× (1.020 to 1.080) by processor time (as it is ÷ with advice). Predicted: \
+                 1.040× (0.970 to 1.100): within the error. The simulation said: {simulated}"
+            )
+        );
+        assert_eq!(measured(Some("a reason")), format!("{simulated} Not measured: a reason."));
+        let failed =
+            AdviceRecord { verification_failure: Some("it failed".into()), ..program.clone() };
+        assert_eq!(verdict(&failed), format!("{simulated} Not measured: it failed."));
     }
 
     #[test]

@@ -51,11 +51,8 @@ fn runs(record: &AdviceRecord, width: usize) -> String {
     };
     let names = shown.iter().map(|run| run.name.clone()).collect();
     let speed = |value: Option<f64>| value.map_or(MISSING.into(), thousandths);
-    // The program as it is has no range against itself.
     let range = |run: &AdviceRun| match run.speed {
-        Some(speed) if run.name != sentence::AS_IT_IS => {
-            format!("{:.3} to {:.3}", speed.low, speed.high)
-        }
+        Some(speed) if !speed.is_exact() => format!("{:.3} to {:.3}", speed.low, speed.high),
         _ => String::new(),
     };
     let table = columns(

@@ -62,7 +62,7 @@ pub fn record(name: &str) -> AdviceRecord {
         name: name.into(),
         page_bytes: (name == "4KB pages").then_some(4096),
         schemes: vec!["4k".into()],
-        speed: Some(self::speed(speed)),
+        speed: Some(if name == "as it is" { SpeedRecord::SAME } else { self::speed(speed) }),
         speed_with_kernel: Some(speed + 0.05),
         cycles: 1e9 / speed,
         walks: 1e6,
@@ -157,6 +157,7 @@ fn verification() -> Verification {
         clock: Clock::Wall,
         measured: GainRatio { ratio: 1.152, low: 1.12, high: 1.19 },
         predicted: Some(GainRatio { ratio: 1.21, low: 1.13, high: 1.29 }),
+        unmeasured: None,
         judgement: Some(Judgement::Right),
         effect_error: Some(0.38),
         notes: vec!["a note of the measurement".into()],
@@ -270,6 +271,17 @@ fn a_page_has_all_parts_and_the_verdict_first() {
     for id in ["address-map", "gain-curve", "speeds"] {
         assert!(page.contains(&format!("id=\"{id}\"")), "{id}");
     }
+}
+
+/// The table and the chart have ranges of all runs but the one that the others are compared with.
+#[test]
+fn the_program_as_it_is_has_no_range() {
+    let record = record("[heap]");
+    let text = advice_text(&record, 80);
+    let row = text.lines().find(|line| line.starts_with("as it is")).unwrap();
+    assert!(row.contains("1.000×") && !row.contains(" to "), "{row}");
+    let page = advice_html(&record, &options("Advice", ""));
+    assert!(page.contains("1.170 to 1.340") && !page.contains("1.000 to 1.000"), "all large");
 }
 
 #[test]
