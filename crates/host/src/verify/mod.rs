@@ -248,7 +248,7 @@ impl Measurement<'_> {
         Ok((run_record(is_advised, &time, most), RunReport { is_advised, report, is_disabled }))
     }
 
-    /// True if an area has one place in memory, and the program made none of it in a run.
+    /// True if the program made no memory of an area in a run. Anonymous memory is at no one place, and never absent.
     fn is_absent(&self, area: usize, report: &Report) -> bool {
         self.advice[area].part != AreaPart::Anonymous && report.addresses[area].is_none()
     }

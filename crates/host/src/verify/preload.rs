@@ -9,7 +9,7 @@ use crate::preloading::{MAX_PARAMETERS, PreloadLibrary};
 
 /// The preload library's object file, compiled by the build script.
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libperforate_advice.so"));
-/// What the library does for programs, in errors.
+/// Purpose of the library, for errors on programs that cannot load it.
 pub(super) const PURPOSE: &str = "advice is given";
 /// Maximum number of areas, as in `preload_advice/items.rs`.
 const MAX_AREAS: usize = 1000;

@@ -230,7 +230,7 @@ mod tests {
                 source: String::new(),
             }],
             runs: vec![
-                AdviceRun { name: "as it is".into(), ..run(1.0) },
+                AdviceRun { name: "as it is".into(), speed: Some(SpeedRecord::SAME), ..run(1.0) },
                 AdviceRun { name: "64KB pages".into(), ..run(1.15) },
                 AdviceRun { name: "not timed".into(), ..AdviceRun::default() },
             ],

@@ -273,17 +273,6 @@ fn a_page_has_all_parts_and_the_verdict_first() {
     }
 }
 
-/// The table and the chart have ranges of all runs but the one that the others are compared with.
-#[test]
-fn the_program_as_it_is_has_no_range() {
-    let record = record("[heap]");
-    let text = advice_text(&record, 80);
-    let row = text.lines().find(|line| line.starts_with("as it is")).unwrap();
-    assert!(row.contains("1.000×") && !row.contains(" to "), "{row}");
-    let page = advice_html(&record, &options("Advice", ""));
-    assert!(page.contains("1.170 to 1.340") && !page.contains("1.000 to 1.000"), "all large");
-}
-
 #[test]
 fn sizes_by_area_have_the_gain_for_each_megabyte() {
     let record = record("[heap]");
