@@ -246,10 +246,10 @@ impl Timed {
             name,
             page_bytes,
             schemes: results.iter().map(|result| result.scheme.clone()).collect(),
-            speed: match results.iter().zip(&now).all(|(run, now)| ptr::eq(*run, *now)) {
-                true => record(&speeds(&results, &now)).map(|_| SpeedRecord::SAME),
-                false => record(&speeds(&results, &now)),
-            },
+            speed: record(&speeds(&results, &now)).map(|speed| {
+                let is_now = results.iter().zip(&now).all(|(run, now)| ptr::eq(*run, *now));
+                if is_now { SpeedRecord::SAME } else { speed }
+            }),
             speed_with_kernel: mean(results.iter().zip(&now).filter_map(|(run, now)| {
                 Some(run.counter(WHOLE_RUN)? / now.counter(WHOLE_RUN).filter(|ipc| *ipc > 0.0)?)
             })),
