@@ -13,6 +13,7 @@ use crate::actions::{Failure, ResultFolder};
 use clap::Args;
 use perforate_config::{Count, Section, Share};
 use perforate_host::Reporter;
+use perforate_host::verify::check;
 use perforate_records::{AdviceRecord, json_line};
 use perforate_report::{ReportOptions, advice_html, advice_text};
 use perforate_sim::{Observer, Progress};
@@ -66,7 +67,8 @@ pub struct AdviseArguments {
     )]
     pid: Option<u32>,
     /// Seconds to watch the process of --pid, each a round [default: 10]
-    #[arg(long, value_name = "N", requires = "pid", help_heading = Section::Program.title())]
+    // clap requires nothing of an option that conflicts with another one, so `advise` checks for --pid.
+    #[arg(long, value_name = "N", help_heading = Section::Program.title())]
     seconds: Option<Count<1, 10_000>>,
     /// Rank memory by the processor samples in this text of `perf script` (docs/evidence.md)
     #[arg(
@@ -124,8 +126,8 @@ pub struct AdviseArguments {
     fail_if_worth: Option<Share>,
 }
 
-/// Records the program if there is one, and advises on it. Returns the output, and the failure that
-/// `--fail-if-worth` demands.
+/// Records the program if there is one, and advises on it. Returns the output, and the failure of the
+/// measurement or the one that `--fail-if-worth` demands.
 ///
 /// # Errors
 /// Wrong options, a program that cannot be recorded, a damaged trace; or `stop` was set.
@@ -135,8 +137,17 @@ pub fn advise(
     stop: &Arc<AtomicBool>,
 ) -> Result<(CommandOutput, Result<(), Failure>), Failure> {
     let folder = arguments.out.as_deref().map(ResultFolder::named).transpose()?;
+    if arguments.seconds.is_some() && arguments.pid.is_none() {
+        let problem = "--seconds is how long the process of --pid is watched: expected --pid PID";
+        return Err(Failure::Usage(problem.into()));
+    }
+    let mut failure = None;
     let record = match (arguments.pid, &arguments.samples) {
-        (None, None) => simulated(arguments, reporter, stop)?,
+        (None, None) => {
+            let (record, failed) = simulated(arguments, reporter, stop)?;
+            failure = failed;
+            record
+        }
         _ if !arguments.simulation.are_absent() => {
             let problem =
                 "--pid and --samples rank memory without a simulation: expected no options of runs";
@@ -150,7 +161,7 @@ pub fn advise(
     };
     let mut text = advice_text(&record, columns().min(WIDTH));
     if let Some(found) = &record.verification {
-        text += &format!("\nMeasured\n{}", verify::text(found));
+        text += &format!("\nMeasured\n{}", verify::tables(found));
     }
     let json = json_line(&record);
     if let Some(folder) = &folder {
@@ -165,20 +176,26 @@ pub fn advise(
             text += &format!("{what}{}\n", written.file(name).display());
         }
     }
-    let judged = judge(&record, arguments.fail_if_worth);
+    let judged = failure.map_or_else(|| judge(&record, arguments.fail_if_worth), Err);
     Ok((CommandOutput { json, text }, judged))
 }
 
-/// Advises on a trace, a workload, or a program that is recorded first.
+/// Advises on a trace, a workload, or a program that is recorded first. Returns the advice, and the failure of the
+/// measurement.
 fn simulated(
     arguments: &AdviseArguments,
     reporter: &mut dyn Reporter,
     stop: &Arc<AtomicBool>,
-) -> Result<AdviceRecord, Failure> {
+) -> Result<(AdviceRecord, Option<Failure>), Failure> {
     let has_program = !arguments.program.is_empty();
     if let (true, Some(workload)) = (has_program, &arguments.workload) {
         let problem = format!("advise takes {workload} or a program after --, not both");
         return Err(Failure::Usage(problem));
+    }
+    let can_measure = check(&arguments.program);
+    let is_measurable = has_program && can_measure.is_ok();
+    if arguments.verify {
+        can_measure?;
     }
     let request = arguments.simulation.request()?;
     let (mut request, mut notes) = with_own_machine(request, has_program, &mut |done, total| {
@@ -215,23 +232,32 @@ fn simulated(
         Failure::Simulation(perforate_sim::SimError::Stopped) => Failure::Stopped(observer.stage),
         other => other,
     })?;
+    record.is_measurable = is_measurable;
+    let mut failure = None;
     if let Some(recording) = recording.filter(|_| arguments.verify) {
         let (program, rounds) = (&arguments.program, arguments.rounds.get() as u32);
-        let found = verify_advice(&record, recording.path(), program, rounds, reporter)?;
-        record.verification = Some(found);
+        match verify_advice(&record, recording.path(), program, rounds, reporter) {
+            Ok(found) => record.add_verification(found),
+            Err(failed) => {
+                record.verification_failure = Some(failed.to_string());
+                failure = Some(failed);
+            }
+        }
     }
-    Ok(record)
+    Ok((record, failure))
 }
 
 /// Returns the failure of `--fail-if-worth` if the advice is worth more than the limit.
 fn judge(record: &AdviceRecord, limit: Option<Share>) -> Result<(), Failure> {
     let is_worth = record.verdict == perforate_records::AdviceVerdict::Worth;
-    match (limit, record.gain.filter(|_| is_worth)) {
-        (Some(limit), Some(gain)) if gain.speed - 1.0 >= limit.value() => {
+    let measured = record.verification.as_ref().filter(|found| found.unmeasured.is_none());
+    let speed = measured.map(|found| found.measured.ratio).or(record.gain.map(|gain| gain.speed));
+    match (limit, speed.filter(|_| is_worth)) {
+        (Some(limit), Some(speed)) if speed - 1.0 >= limit.value() => {
             Err(Failure::WorthMore(format!(
                 "large pages would make {} {:.1} % faster; --fail-if-worth {limit}",
                 record.workload,
-                (gain.speed - 1.0) * 100.0
+                (speed - 1.0) * 100.0
             )))
         }
         _ => Ok(()),

@@ -15,7 +15,7 @@ use perforate_records::{Clock, GainRatio, json_line};
 use crate::actions::Failure;
 use crate::output::CommandOutput;
 
-pub use text::text;
+pub use text::{tables, text};
 
 /// Measure a program as it is and with large pages in parts of its memory.
 #[derive(Args)]

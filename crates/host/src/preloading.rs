@@ -2,10 +2,12 @@
 
 use std::ffi::{CStr, OsString};
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use perforate_record::{MemoryFile, find_program, is_dynamically_linked};
+use rustix::process::{getgid, getuid};
 
 use crate::HostError;
 
@@ -13,6 +15,35 @@ use crate::HostError;
 const REPORT_BYTES: usize = 1 << 14;
 /// Maximum length in bytes of the parameters in an environment variable; the kernel accepts 128KB.
 pub(crate) const MAX_PARAMETERS: usize = 120_000;
+
+/// Checks that a program loads preload libraries. `purpose` says what they do for programs: "layouts are given".
+///
+/// # Errors
+/// If the program is not found, is statically linked, or has the privileges of another user (setuid).
+pub(crate) fn check_preloading(program: &[OsString], purpose: &str) -> Result<(), HostError> {
+    let line = find_program(program)?;
+    let of_file = |error: io::Error| HostError::file(&line.program, error.to_string());
+    let by_library =
+        format!("and {purpose} by a library that is loaded before the program's own; expected");
+    let problem = if !is_dynamically_linked(&line.program).map_err(of_file)? {
+        format!("statically linked, {by_library} a program that the dynamic linker starts")
+    } else if is_privileged(&line.program.metadata().map_err(of_file)?) {
+        format!(
+            "has the privileges of another user (setuid, setgid), {by_library} a program without them"
+        )
+    } else {
+        return Ok(());
+    };
+    Err(HostError::Layout(format!("{}: {problem}", line.program.display())))
+}
+
+/// True if the kernel runs this file with the privileges of another user or group: then the dynamic linker
+/// loads no library that the environment names.
+fn is_privileged(file: &fs::Metadata) -> bool {
+    let (mode, user, group) = (file.mode(), getuid().as_raw(), getgid().as_raw());
+    mode & libc::S_ISUID != 0 && file.uid() != user
+        || mode & libc::S_ISGID != 0 && file.gid() != group
+}
 
 /// A preload library and its report, as files in memory (memfd).
 pub(crate) struct PreloadLibrary {
@@ -25,25 +56,14 @@ impl PreloadLibrary {
     /// says what the library does for programs: "layouts are given".
     ///
     /// # Errors
-    /// If the program is not found, or is statically linked.
+    /// As for [`check_preloading`].
     pub fn new(
         program: &[OsString],
         name: &CStr,
         object: &[u8],
         purpose: &str,
     ) -> Result<Self, HostError> {
-        let line = find_program(program)?;
-        let path = line.program.display();
-        match is_dynamically_linked(&line.program) {
-            Ok(true) => {}
-            Ok(false) => {
-                return Err(HostError::Layout(format!(
-                    "{path}: statically linked, and {purpose} by a library that is loaded before the \
-                     program's own; expected a program that the dynamic linker starts"
-                )));
-            }
-            Err(error) => return Err(HostError::file(&line.program, error.to_string())),
-        }
+        check_preloading(program, purpose)?;
         Ok(Self {
             library: MemoryFile::with_content(name, object)?,
             report: MemoryFile::with_content(c"perforate-report", &[0; REPORT_BYTES])?,
@@ -78,5 +98,33 @@ impl PreloadLibrary {
         let bytes = fs::read(self.report.path());
         let bytes = bytes.map_err(HostError::system("reading the report of a preload library"))?;
         Ok(bytes.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, chown};
+
+    use super::*;
+
+    /// Files of another user, which only the superuser can make.
+    #[test]
+    fn programs_with_privileges_of_their_own_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("program");
+        fs::copy(std::env::current_exe().unwrap(), &path).unwrap();
+        let check = |mode| {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            check_preloading(&[path.clone().into()], "advice is given").map_err(|e| e.to_string())
+        };
+        assert_eq!(check(0o4755), Ok(()), "the same user");
+        if chown(&path, Some(getuid().as_raw() + 1), Some(getgid().as_raw() + 1)).is_err() {
+            return println!("SKIPPED: only the superuser gives files away");
+        }
+        for mode in [0o4755, 0o2755] {
+            let problem = check(mode).unwrap_err();
+            assert!(problem.contains("has the privileges of another user"), "{problem}");
+        }
+        assert_eq!(check(0o755), Ok(()));
     }
 }

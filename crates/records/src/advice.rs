@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Verification;
+use crate::{Verification, Worth};
 
 /// Answer to the question whether a program should use large pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -118,6 +118,16 @@ pub struct SpeedRecord {
     pub low: f64,
     /// Largest speed-up within the error of the prediction.
     pub high: f64,
+}
+
+impl SpeedRecord {
+    /// Speed of a run over itself, which has no error.
+    pub const SAME: Self = Self { speed: 1.0, sampling_half_width: 0.0, low: 1.0, high: 1.0 };
+
+    /// True if the speed has no error.
+    pub fn is_exact(&self) -> bool {
+        self.low == self.high
+    }
 }
 
 /// A simulated run of the program.
@@ -337,8 +347,11 @@ impl RankedMemory {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AdviceRecord {
-    /// Answer in a word.
+    /// Answer in a word: by the measurement if there is one, otherwise by the simulation.
     pub verdict: AdviceVerdict,
+    /// Answer by the simulation, if [`Self::verdict`] is by the measurement.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub simulated_verdict: Option<AdviceVerdict>,
     /// Evidence on which the advice rests.
     pub evidence: AdviceEvidence,
     /// Name of the program, trace or workload.
@@ -387,9 +400,14 @@ pub struct AdviceRecord {
     pub steps: Vec<AdviceStep>,
     /// Risks, each with its evidence.
     pub risks: Vec<AdviceRisk>,
+    /// True if `advise --verify` can measure the program.
+    pub is_measurable: bool,
     /// Measurement of the program as it is and with the recommended pages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verification: Option<Verification>,
+    /// Reason why the measurement failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verification_failure: Option<String>,
     /// Error of the prediction.
     pub error: AdviceError,
     /// Notes that a reader needs.
@@ -410,11 +428,56 @@ impl AdviceRecord {
         let find = |name: &str| self.runs.iter().find(|run| run.name == name);
         find(Self::RECOMMENDED).or_else(|| find(Self::ALL_LARGE))
     }
+
+    /// Adds a measurement. Its verdict replaces that of the simulation, unless it says nothing about the advice.
+    pub fn add_verification(&mut self, found: Verification) {
+        if found.unmeasured.is_none() {
+            self.simulated_verdict = Some(self.verdict);
+            self.verdict = match (found.measured.worth(), self.verdict) {
+                (Worth::Gain, _) => AdviceVerdict::Worth,
+                (Worth::Unclear, _) => AdviceVerdict::Unclear,
+                (_, now @ (AdviceVerdict::AlreadyOn | AdviceVerdict::CostsMemory)) => now,
+                (Worth::Loss | Worth::Nothing, _) => AdviceVerdict::NotWorth,
+            };
+        }
+        self.verification = Some(found);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::GainRatio;
+
+    #[test]
+    fn a_measurement_decides_the_verdict_unless_it_says_nothing() {
+        use AdviceVerdict::{AlreadyOn, NotWorth, Unclear, Worth};
+        let found = |ratio, half, unmeasured: Option<&str>| Verification {
+            measured: GainRatio { ratio, low: ratio - half, high: ratio + half },
+            unmeasured: unmeasured.map(Into::into),
+            ..Verification::default()
+        };
+        let verdict = |simulated, found| {
+            let mut record = AdviceRecord { verdict: simulated, ..AdviceRecord::default() };
+            record.add_verification(found);
+            (record.verdict, record.simulated_verdict)
+        };
+        for (simulated, ratio, half, measured) in [
+            (Unclear, 1.1, 0.05, Worth),
+            (Worth, 1.0, 0.01, NotWorth),
+            (Worth, 0.9, 0.05, NotWorth),
+            (NotWorth, 1.1, 0.2, Unclear),
+            (AlreadyOn, 1.0, 0.01, AlreadyOn),
+            (AlreadyOn, 1.1, 0.05, Worth),
+        ] {
+            assert_eq!(
+                verdict(simulated, found(ratio, half, None)),
+                (measured, Some(simulated)),
+                "{ratio}"
+            );
+        }
+        assert_eq!(verdict(Unclear, found(1.1, 0.05, Some("no large page"))), (Unclear, None));
+    }
 
     #[test]
     fn records_are_read_as_they_are_written_and_may_lack_fields() {

@@ -24,7 +24,7 @@ pub enum Clock {
 }
 
 /// Ratio of the time of a program as it is to the time with advice, with an interval. Above 1, advice gains.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GainRatio {
     /// Estimate of the ratio.
     pub ratio: f64,
@@ -169,7 +169,7 @@ pub struct VerifiedArea {
 }
 
 /// Result of running a program as it is and with advice on large pages.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Verification {
     /// Command line of the program, shortened.
     pub program: String,
@@ -186,10 +186,14 @@ pub struct Verification {
     pub measured: GainRatio,
     /// Predicted ratio; `None` if nothing was predicted.
     pub predicted: Option<GainRatio>,
-    /// Judgement of the prediction.
+    /// Reason why the runs say nothing about the advice, such as that it gave the program no large page; `None`
+    /// if they do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unmeasured: Option<String>,
+    /// Judgement of the prediction; `None` without a prediction, and if the runs say nothing about the advice.
     pub judgement: Option<Judgement>,
     /// |measured − predicted| ÷ |measured effect|, where effects are ratios minus 1. `None` without a
-    /// prediction, and if the measured effect is smaller than [`LEAST_GAIN`].
+    /// judgement, and if the measured effect is smaller than [`LEAST_GAIN`].
     pub effect_error: Option<f64>,
     /// Notes for the reader.
     pub notes: Vec<String>,
@@ -341,6 +345,7 @@ mod tests {
             clock: Clock::Wall,
             measured: exact,
             predicted: None,
+            unmeasured: None,
             judgement: None,
             effect_error: None,
             notes: Vec::new(),

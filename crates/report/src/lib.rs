@@ -42,7 +42,7 @@ mod threads;
 mod varied;
 mod waiting;
 
-pub use advice::{advice_html, advice_text, more_memory};
+pub use advice::{advice_html, advice_text, clock_name, measured_verdict, more_memory};
 pub use curves::{curves_html, curves_table};
 pub use error::ReportError;
 pub use experiment::{Tally, experiments_figures, experiments_html, experiments_table};

@@ -1,7 +1,8 @@
 //! Text of a verification: the judgement first, times, pages by area, notes.
 
-use perforate_records::{AreaPages, Clock, GainRatio, Judgement, Verification, VerifiedRun, Worth};
+use perforate_records::{AreaPages, Clock, Verification, VerifiedRun};
 use perforate_report::text::{cut, wrapped};
+use perforate_report::{clock_name, measured_verdict};
 
 use crate::output::notes;
 
@@ -31,8 +32,12 @@ const QUANTITIES: [Quantity; 5] = [
 
 /// Formats a verification at 80 columns.
 pub fn text(found: &Verification) -> String {
-    let mut text = wrapped("", &verdict(found), COLUMNS);
-    text += &format!("\n{}", line("medians of the runs", ["as it is", "with advice", "ratio"]));
+    format!("{}\n{}", wrapped("", &measured_verdict(found), COLUMNS), tables(found))
+}
+
+/// Formats the tables and notes of a verification at 80 columns.
+pub fn tables(found: &Verification) -> String {
+    let mut text = line("medians of the runs", ["as it is", "with advice", "ratio"]);
     for (name, value, format) in QUANTITIES {
         let [before, after] = [false, true].map(|advised| found.median(advised, value));
         let (Some(before), Some(after)) = (before, after) else { continue };
@@ -54,45 +59,6 @@ pub fn text(found: &Verification) -> String {
     text += &ratios(found);
     text += &areas(found);
     if found.notes.is_empty() { text } else { text + "\n" + notes(&found.notes, COLUMNS).as_str() }
-}
-
-/// Sentence with the measured and predicted ratio and the judgement.
-fn verdict(found: &Verification) -> String {
-    let measured = match found.measured.worth() {
-        Worth::Gain => "Worth it",
-        Worth::Loss => "Not worth it, a loss",
-        Worth::Nothing => "Not worth it, no difference",
-        Worth::Unclear => "Not clear, too much noise",
-    };
-    let time = clock_name(found.clock);
-    let mut text =
-        format!("{measured}: {} by {time} (as it is ÷ with advice).", ratio(&found.measured));
-    if let (Some(predicted), Some(judgement)) = (&found.predicted, found.judgement) {
-        let judged = match judgement {
-            Judgement::Right => "right",
-            Judgement::Wrong => "wrong",
-            Judgement::WithinError => "within the error",
-        };
-        text += &format!(" Predicted: {}: {judged}", ratio(predicted));
-        if let Some(error) = found.effect_error {
-            text += &format!(", off by {:.0} % of the effect", 100.0 * error);
-        }
-        text += ".";
-    }
-    text
-}
-
-fn ratio(ratio: &GainRatio) -> String {
-    let GainRatio { ratio, low, high } = ratio;
-    format!("{ratio:.3}× ({low:.3} to {high:.3})")
-}
-
-fn clock_name(clock: Clock) -> &'static str {
-    match clock {
-        Clock::Processor => "processor time",
-        Clock::User => "time in user mode",
-        Clock::Wall => "elapsed time",
-    }
 }
 
 /// Table of the ratios of all kinds of time over pairs of runs.
@@ -136,7 +102,7 @@ fn line(name: &str, values: [&str; 3]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use perforate_records::VerifiedArea;
+    use perforate_records::{GainRatio, Judgement, VerifiedArea};
 
     use super::*;
 
@@ -165,14 +131,15 @@ mod tests {
             clock: Clock::Processor,
             measured,
             predicted: Some(predicted),
+            unmeasured: None,
             judgement: Some(Judgement::of(&measured, &predicted)),
             effect_error: Verification::error_of_effect(&measured, &predicted),
             notes: vec!["a note".into()],
         };
         let text = text(&found);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-        let first = "Worth it: 1.210× (1.130 to 1.290) by processor time (as it is ÷ with advice).\n\
-                     Predicted: 1.240× (1.100 to 1.400): right, off by 14 % of the effect.\n";
+        let first = "Worth it: measured 1.210× (1.130 to 1.290) by processor time (as it is ÷ with\n\
+                     advice). Predicted: 1.240× (1.100 to 1.400): right, off by 14 % of the effect.\n";
         assert!(text.starts_with(first), "{text}");
         let row = "mapping3:0-1G                    1024 (0 %)      1024 (50 %)          advised\n";
         assert!(text.contains(row), "{text}");

@@ -1,6 +1,9 @@
 //! `perforate advise` on workloads whose answer is known.
 
-use crate::place::{Place, json};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::place::{Outcome, Place, assert_complaint, json};
 use crate::recording::lacks_emulator;
 use serde_json::Value;
 
@@ -213,6 +216,7 @@ fn wrong_use_is_one_line() {
         (&["advise", "random", "--now", "maybe"][..], "--now: expected always, madvise or never"),
         (&["advise", "random", "--", "ls"], "advise takes random or a program after --, not both"),
         (&["advise", "random", "--functional"], "--functional: advice needs times"),
+        (&["advise", "random", "--seconds", "3"], "--seconds is how long the process of --pid is"),
         (
             &["advise", "random", "--madvise", "1-2"],
             "--madvise: \"1-2\": expected multiples of 4096",
@@ -298,4 +302,71 @@ fn rankings_take_no_options_of_runs() {
             outcome.err
         );
     }
+}
+
+/// True, and says so, if this system measures no advice or cannot record programs.
+fn lacks(found: &Outcome) -> bool {
+    let reasons = ["transparent_hugepage/enabled is never", "apt-get install qemu-user"];
+    let lacks = reasons.iter().any(|reason| found.err.contains(reason));
+    if lacks {
+        println!("SKIPPED: {}", found.err);
+    }
+    lacks
+}
+
+const SMALL_MEMORY: [&str; 7] =
+    ["advise", "--machine", "ice-lake-sp", "--memory", "1G", "--fragmentation", "none"];
+
+/// The file is the header of a program without an interpreter. It could not be recorded either.
+#[test]
+fn programs_that_cannot_be_measured_are_refused_before_they_are_recorded() {
+    let place = Place::new();
+    let mut header = [0; 64];
+    header[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+    (header[16], header[18], header[20]) = (2, 62, 1);
+    place.write("program", header);
+    std::fs::set_permissions(place.path("program"), Permissions::from_mode(0o755)).unwrap();
+    for (program, problem) in [("./program", "statically linked"), ("./none", "not found")] {
+        let found = place.run(&["advise", "--verify", "--", program]);
+        if !lacks(&found) {
+            assert_complaint(&found, 1, problem, program);
+            assert!(!found.err.contains("recording"), "{}", found.err);
+        }
+    }
+}
+
+#[test]
+fn the_output_of_the_program_is_not_mixed_with_the_advice() {
+    let place = Place::new();
+    let found = place.run(&[&SMALL_MEMORY[..], &["--json", "--", "/bin/echo", "hello"]].concat());
+    if !lacks(&found) {
+        assert_eq!(found.code, Some(0), "{}", found.err);
+        assert!(found.err.contains("hello\n"), "{}", found.err);
+        assert_eq!(json(&found.out).len(), 1);
+    }
+}
+
+/// The program fails when it runs for the third time: first it is recorded, and then it runs once before the runs
+/// that count.
+#[test]
+fn advice_is_given_although_a_measured_run_fails() {
+    let place = Place::new();
+    place.write("runs", "0\n");
+    let program = "read n < runs; n=$((n + 1)); echo $n > runs
+        case $n in 1) exit 0;; 3) exit 5;; esac
+        i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done";
+    let options = ["--verify", "--rounds", "1", "--out", "out", "--", "sh", "-c", program];
+    let found = place.run(&[&SMALL_MEMORY[..], &options].concat());
+    if lacks(&found) {
+        return;
+    }
+    let problem = "sh, run 1 of 4 (as it is): exited with code 5; expected a program that succeeds";
+    assert_eq!(found.code, Some(1), "{}", found.err);
+    assert!(found.err.ends_with(&format!("perforate: {problem}\n")), "{}", found.err);
+    let text = found.out.replace('\n', " ");
+    assert!(text.starts_with("Not worth it: "), "{text}");
+    assert!(text.contains(&format!("Not measured: {problem}.")), "{text}");
+    let record = &json(&place.read("out/advice.json"))[0];
+    assert_eq!(record["verification_failure"], problem);
+    assert!(place.read("out/report.html").contains(problem));
 }

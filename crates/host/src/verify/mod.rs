@@ -31,6 +31,7 @@ use perforate_sim::Progress;
 
 use crate::counters::Readings;
 use crate::machine::LargePageSettings;
+use crate::preloading::check_preloading;
 use crate::proc::kernel_release;
 use crate::program::{ProgramTime, Start};
 use crate::validate::order;
@@ -40,7 +41,7 @@ pub use area::{AdvisedArea, AreaPart};
 pub use numbering::AreaNumbers;
 
 use collapse::collapse;
-use preload::{AdvicePreload, Parameters, Report};
+use preload::{AdvicePreload, PURPOSE, Parameters, Report};
 
 /// Shortest run in seconds that can be measured: the kernel counts processor time in steps of milliseconds.
 const LEAST_SECONDS: f64 = 0.05;
@@ -93,19 +94,17 @@ impl Default for Options {
     }
 }
 
-/// Runs a program as it is and with advice on areas of its memory, and judges a predicted ratio of the times
-/// (as it is ÷ advised). One run as it is comes before those that are measured.
+/// Checks, before any long work, that advice has an effect on this system and can be given to a program.
 ///
 /// # Errors
-/// If advice has no effect on this system or cannot be given to the program, and if a run fails, ends at
-/// once, or takes longer than the limit.
-pub fn verify(
-    program: &[OsString],
-    advice: &[AdvisedArea],
-    predicted: Option<GainRatio>,
-    options: &Options,
-    reporter: &mut dyn Reporter,
-) -> Result<Verification, HostError> {
+/// If the kernel follows no advice, or the program is not found, is statically linked or is setuid.
+pub fn check(program: &[OsString]) -> Result<(), HostError> {
+    setting()?;
+    check_preloading(program, PURPOSE)
+}
+
+/// Setting `transparent_hugepage/enabled` of the system, unless the kernel follows no advice.
+fn setting() -> Result<String, HostError> {
     let setting = LargePageSettings::now().get("enabled").unwrap_or("never").to_owned();
     if setting == "never" {
         return Err(HostError::Verify(
@@ -114,6 +113,23 @@ pub fn verify(
                 .into(),
         ));
     }
+    Ok(setting)
+}
+
+/// Runs a program as it is and with advice on areas of its memory, and judges a predicted ratio of the times
+/// (as it is ÷ advised). One run as it is comes before those that are measured.
+///
+/// # Errors
+/// If advice has no effect on this system or cannot be given to the program, and if a run fails, ends at
+/// once, takes longer than the limit, or has none of the areas.
+pub fn verify(
+    program: &[OsString],
+    advice: &[AdvisedArea],
+    predicted: Option<GainRatio>,
+    options: &Options,
+    reporter: &mut dyn Reporter,
+) -> Result<Verification, HostError> {
+    let setting = setting()?;
     if advice.is_empty() {
         return Err(HostError::Verify("no area has advice; expected one at least".into()));
     }
@@ -217,11 +233,37 @@ impl Measurement<'_> {
         if time.processor().as_secs_f64() < LEAST_SECONDS {
             let milliseconds = time.processor().as_millis();
             return Err(failed(format!(
-                "ended after {milliseconds} ms of processor time; expected a program that runs for a \
-                 second at least"
+                "ended after {milliseconds} ms of processor time; expected a program that takes \
+                 {:.0} ms at least",
+                LEAST_SECONDS * 1000.0
+            )));
+        }
+        if (0..self.advice.len()).all(|area| self.is_absent(area, &report)) {
+            let names: Vec<String> = self.advice.iter().map(ToString::to_string).collect();
+            return Err(failed(format!(
+                "the program made no memory with advice while it ran: {}; expected areas that it has",
+                names.join(" ")
             )));
         }
         Ok((run_record(is_advised, &time, most), RunReport { is_advised, report, is_disabled }))
+    }
+
+    /// True if the program made no memory of an area in a run. Anonymous memory is at no one place, and never absent.
+    fn is_absent(&self, area: usize, report: &Report) -> bool {
+        self.advice[area].part != AreaPart::Anonymous && report.addresses[area].is_none()
+    }
+
+    /// Reason why runs say nothing about the advice: it gave the program no large page. `None` if it did.
+    fn unmeasured(&self, runs: &[VerifiedRun]) -> Option<String> {
+        let most = |bytes: fn(&AreaPages) -> u64| {
+            let advised = runs.iter().filter(|run| run.is_advised);
+            let areas = advised.map(|run| run.areas.iter().take(self.advice.len()));
+            areas.map(|areas| areas.map(bytes).sum::<u64>()).max().unwrap_or(0)
+        };
+        (most(|pages| pages.large_bytes) == 0).then(|| {
+            let megabytes = most(|pages| pages.resident_bytes) >> 20;
+            format!("nothing of the memory with advice, {megabytes} MB, was in large pages")
+        })
     }
 
     /// Collapses shared areas that have more memory in small pages than was left in them the last time
@@ -266,6 +308,8 @@ impl Measurement<'_> {
         })?;
         let words: Vec<_> = self.program.iter().map(|word| word.to_string_lossy()).collect();
         let areas = sample::names(self.advice).into_iter();
+        let unmeasured = self.unmeasured(&runs);
+        let judged = predicted.filter(|_| unmeasured.is_none());
         let mut verification = Verification {
             program: words.join(" ").chars().filter(|c| !c.is_control()).take(200).collect(),
             setting: self.setting.clone(),
@@ -273,8 +317,9 @@ impl Measurement<'_> {
             clock,
             measured,
             predicted,
-            judgement: predicted.map(|predicted| Judgement::of(&measured, &predicted)),
-            effect_error: predicted
+            unmeasured,
+            judgement: judged.map(|predicted| Judgement::of(&measured, &predicted)),
+            effect_error: judged
                 .and_then(|predicted| Verification::error_of_effect(&measured, &predicted)),
             runs,
             notes: Vec::new(),
@@ -294,8 +339,7 @@ impl Measurement<'_> {
             );
         }
         for (index, area) in self.advice.iter().enumerate() {
-            let is_placed = !matches!(area.part, AreaPart::Anonymous);
-            if is_placed && advised().all(|report| report.report.addresses[index].is_none()) {
+            if advised().all(|report| self.is_absent(index, &report.report)) {
                 notes.push(format!("{area}: the program made no such memory while it ran"));
                 continue;
             }

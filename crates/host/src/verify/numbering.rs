@@ -14,13 +14,16 @@ const LEAST_NUMBERED_BYTES: u64 = 2 << 20;
 /// Areas of the first process of a trace that advice can name, from its events up to now.
 ///
 /// Traces do not tell mappings at fixed addresses, which have no number, from others. A mapping that
-/// replaces others counts as fixed, and anonymous memory right after a file's is the program's static data.
+/// replaces others counts as fixed. Anonymous memory right after the program's file is its static data, as in
+/// `preload_advice/begin.rs`. The emulator of recordings also places mappings right after other files.
 #[derive(Clone, Debug, Default)]
 pub struct AreaNumbers {
     /// Areas so far, in the order of creation.
     areas: Vec<(AreaPart, Range<u64>)>,
-    /// Mappings that exist now, and true for those of files.
-    mapped: Vec<(Range<u64>, bool)>,
+    /// Addresses of the mappings that exist now.
+    mapped: Vec<Range<u64>>,
+    /// Name of the program's file, which is the first that is mapped, and the end of its last mapping.
+    program: Option<(String, u64)>,
     first: Option<ProcessId>,
     running: ProcessId,
     mappings: u32,
@@ -51,13 +54,21 @@ impl AreaNumbers {
                 if let Some((_, area)) = moved {
                     *area = to.clone();
                 }
-                self.mapped.push((to, false));
+                self.mapped.push(to);
             }
             ProgramEvent::Brk { start, end } => {
                 let bytes = start.value() / PAGE_BYTES * PAGE_BYTES..end.value();
                 match self.areas.iter_mut().find(|(part, _)| *part == AreaPart::Heap) {
                     Some((_, heap)) => heap.end = heap.end.max(bytes.end),
                     None => self.areas.push((AreaPart::Heap, bytes)),
+                }
+            }
+            ProgramEvent::Name { start, length, ref name } => {
+                let end = start.value() + length;
+                match &mut self.program {
+                    None => self.program = Some((name.clone(), end)),
+                    Some((program, last)) if program == name => *last = end,
+                    Some(_) => {}
                 }
             }
             ProgramEvent::Exec => *self = Self { running: self.running, ..Self::default() },
@@ -68,8 +79,8 @@ impl AreaNumbers {
     fn map(&mut self, bytes: Range<u64>, backing: Backing, shared: bool) {
         let is_fixed = self.unmap(&bytes);
         let is_private = backing == Backing::Anonymous && !shared;
-        let follows_file = self.mapped.iter().any(|(own, file)| *file && own.end == bytes.start);
-        if is_private && !is_fixed && follows_file {
+        let follows_program = self.program.as_ref().is_some_and(|(_, end)| *end == bytes.start);
+        if is_private && !is_fixed && follows_program {
             self.areas.push((AreaPart::Static, bytes.clone()));
         } else if !is_fixed
             && (is_private || shared)
@@ -80,23 +91,21 @@ impl AreaNumbers {
             self.areas.push((part(*counter), bytes.clone()));
             *counter += 1;
         }
-        self.mapped.push((bytes, backing == Backing::File));
+        self.mapped.push(bytes);
     }
 
     /// Removes what is mapped in a range. Returns true if something was.
     fn unmap(&mut self, bytes: &Range<u64>) -> bool {
         let overlaps = |own: &Range<u64>| own.start < bytes.end && bytes.start < own.end;
-        let found = self.mapped.iter().any(|(own, _)| overlaps(own));
+        let found = self.mapped.iter().any(overlaps);
         if found {
             let before = std::mem::take(&mut self.mapped);
             self.mapped = before
                 .into_iter()
-                .flat_map(|(own, is_file)| {
-                    let rest =
-                        [own.start..own.end.min(bytes.start), own.start.max(bytes.end)..own.end];
-                    rest.map(|part| (part, is_file))
+                .flat_map(|own| {
+                    [own.start..own.end.min(bytes.start), own.start.max(bytes.end)..own.end]
                 })
-                .filter(|(part, _)| !part.is_empty())
+                .filter(|part| !part.is_empty())
                 .collect();
         }
         found
@@ -156,6 +165,10 @@ mod tests {
         ProgramEvent::Brk { start, end }
     }
 
+    fn name(start: u64, length: u64, name: &str) -> ProgramEvent {
+        ProgramEvent::Name { start: VirtualAddress::new(start), length, name: name.into() }
+    }
+
     const MB: u64 = 1 << 20;
 
     /// A program file at 4M with 8MB of static data, a heap at 64M, a library at 1G whose data replace a
@@ -165,9 +178,11 @@ mod tests {
         let anonymous = Backing::Anonymous;
         for event in [
             map(4 * MB, MB, Backing::File, false),
+            name(4 * MB, MB, "/bin/x"),
             map(5 * MB, 8 * MB, anonymous, false),
             brk(64 * MB, 64 * MB),
             map(1024 * MB, 8 * MB, Backing::File, false),
+            name(1024 * MB, 8 * MB, "/lib/y"),
             map(1028 * MB, 4 * MB, anonymous, false),
             map(2000 * MB, MB, anonymous, false),
             map(2048 * MB, 64 * MB, anonymous, false),
@@ -200,6 +215,15 @@ mod tests {
         assert_eq!(both, (vec!["mapping0:62M-".into(), "mapping1:0-2M".into()], 0));
         assert_eq!(advice(&numbers, 2000 * MB..2001 * MB), (vec![], MB), "too small for a number");
         assert_eq!(advice(&numbers, 1028 * MB..1032 * MB), (vec![], 4 * MB), "at a fixed address");
+    }
+
+    /// The emulator of recordings places mappings one after another, also after files.
+    #[test]
+    fn a_mapping_right_after_another_file_is_no_static_data() {
+        let mut numbers = program();
+        numbers.on_event(&map(1032 * MB, 64 * MB, Backing::Anonymous, false));
+        assert_eq!(advice(&numbers, 1032 * MB..1096 * MB), (vec!["mapping2".into()], 0));
+        assert_eq!(advice(&numbers, 5 * MB..13 * MB).0, ["static"]);
     }
 
     #[test]

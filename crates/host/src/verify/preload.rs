@@ -9,6 +9,8 @@ use crate::preloading::{MAX_PARAMETERS, PreloadLibrary};
 
 /// The preload library's object file, compiled by the build script.
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libperforate_advice.so"));
+/// Purpose of the library, for errors on programs that cannot load it.
+pub(super) const PURPOSE: &str = "advice is given";
 /// Maximum number of areas, as in `preload_advice/items.rs`.
 const MAX_AREAS: usize = 1000;
 /// Index of the first area's first word in the report.
@@ -48,15 +50,14 @@ impl<'a> AdvicePreload<'a> {
     /// Prepares the preload library for a program, which must be dynamically linked.
     ///
     /// # Errors
-    /// If the program is not found or statically linked, or if there are too many areas.
+    /// If the program cannot load the library, or if there are too many areas.
     pub fn new(program: &[OsString], areas: &'a [AdvisedArea]) -> Result<Self, HostError> {
         if areas.len() > MAX_AREAS {
             let problem =
                 format!("{} areas with advice; expected {MAX_AREAS} at most", areas.len());
             return Err(HostError::Verify(problem));
         }
-        let library =
-            PreloadLibrary::new(program, c"perforate-advice", LIBRARY, "advice is given")?;
+        let library = PreloadLibrary::new(program, c"perforate-advice", LIBRARY, PURPOSE)?;
         Ok(Self { library, areas })
     }
 

@@ -70,6 +70,19 @@ extern "C" fn program_of_areas() {
 
 /// Pages in the areas with advice, and in the rest by name, of the runs with and without advice.
 fn measured(areas: &[&str]) -> Option<Verification> {
+    let found = measured_with(areas, None)?.unwrap();
+    assert_eq!(
+        found.runs.iter().map(|run| run.is_advised).collect::<Vec<_>>(),
+        [false, true, true, false]
+    );
+    Some(found)
+}
+
+/// Measures the program of areas, and judges a prediction; `None` where advice changes nothing.
+fn measured_with(
+    areas: &[&str],
+    predicted: Option<GainRatio>,
+) -> Option<Result<Verification, HostError>> {
     let setting = LargePageSettings::now().get("enabled").unwrap_or("never").to_owned();
     if setting != "madvise" {
         println!(
@@ -84,14 +97,39 @@ fn measured(areas: &[&str]) -> Option<Verification> {
     let advice: Vec<AdvisedArea> = areas.iter().map(|area| area.parse().unwrap()).collect();
     let options = Options { rounds: 1, inherits: true, ..Options::default() };
     let mut reporter = Remembered::default();
-    let found = verify(&program, &advice, None, &options, &mut reporter).unwrap();
+    let found = verify(&program, &advice, predicted, &options, &mut reporter);
     let done = reporter.0.last().map(|progress| (progress.done, progress.total));
-    assert_eq!(done, Some((5, Some(5))));
-    assert_eq!(
-        found.runs.iter().map(|run| run.is_advised).collect::<Vec<_>>(),
-        [false, true, true, false]
-    );
+    assert!(found.is_err() || done == Some((5, Some(5))), "{done:?}");
     Some(found)
+}
+
+/// Half a large page gets none: a prediction cannot be judged by that.
+#[test]
+fn advice_that_gives_no_large_page_judges_no_prediction() {
+    let predicted = GainRatio { ratio: 1.2, low: 1.1, high: 1.3 };
+    let Some(found) = measured_with(&["mapping0:0-1M"], Some(predicted)) else { return };
+    let found = found.unwrap();
+    let reason = "nothing of the memory with advice, 1 MB, was in large pages";
+    assert_eq!(found.unmeasured.as_deref(), Some(reason));
+    assert_eq!(
+        (found.predicted, found.judgement, found.effect_error),
+        (Some(predicted), None, None)
+    );
+    let Some(found) = measured_with(&["mapping0"], Some(predicted)) else { return };
+    let found = found.unwrap();
+    assert_eq!(found.unmeasured, None);
+    assert!(found.judgement.is_some());
+}
+
+/// The first run ends the measurement.
+#[test]
+fn areas_that_do_not_exist_are_an_error() {
+    let Some(found) = measured_with(&["mapping8", "name=none"], None) else { return };
+    assert_eq!(
+        found.unwrap_err().to_string(),
+        "env, the first run (as it is): the program made no memory with advice while it ran: mapping8 \
+         name=none; expected areas that it has"
+    );
 }
 
 fn pages(found: &Verification, is_advised: bool, name: &str) -> AreaPages {
@@ -182,6 +220,8 @@ fn programs_that_cannot_be_measured() {
         "sh, the first run (as it is): a signal ended it; expected",
     );
     expect(&["true"], "true, the first run (as it is): ended after ");
+    let found = problem(&["true"], &["heap"], options);
+    assert!(found.ends_with("expected a program that takes 50 ms at least"), "{found}");
     assert_eq!(problem(&["true"], &[], options), "no area has advice; expected one at least");
     let soon = Options { limit: Duration::from_millis(300), ..options };
     let started = Instant::now();

@@ -1,7 +1,9 @@
 //! Measurement of advice, beside its prediction.
 
 use maud::{Markup, html};
-use perforate_records::{AdviceRecord, GainRatio, Judgement, Verification, VerifiedArea};
+use perforate_records::{
+    AdviceRecord, Clock, GainRatio, Judgement, Verification, VerifiedArea, Worth,
+};
 
 use crate::format::{bytes, percent};
 use crate::html::{Cell, Grid, Heading};
@@ -41,23 +43,53 @@ pub(super) fn page(record: &AdviceRecord) -> Markup {
         ],
     );
     html! {
-        p.lead { (judgement(found)) }
+        p.lead {
+            (found.runs.len()) " runs in turns, as it is and with advice. " (measured_verdict(found))
+        }
         (ratios.scrolling("Measured and predicted", "main"))
         (areas.scrolling("Pages of the measured runs", "main"))
     }
 }
 
-/// Returns the judgement in a sentence.
-fn judgement(found: &Verification) -> String {
-    let runs = found.runs.len();
-    let judged = match found.judgement {
-        Some(Judgement::Right) => " The verdict of the prediction is right.",
-        Some(Judgement::Wrong) => " The verdict of the prediction is wrong.",
-        Some(Judgement::WithinError) => " Prediction and measurement agree within their errors.",
-        None => "",
+/// Returns the measured and the predicted ratio with the judgement; or the reason why nothing was measured.
+pub fn measured_verdict(found: &Verification) -> String {
+    if let Some(reason) = &found.unmeasured {
+        return format!("Not measured: {reason}.");
+    }
+    let worth = match found.measured.worth() {
+        Worth::Gain => "Worth it",
+        Worth::Loss => "Not worth it, a loss",
+        Worth::Nothing => "Not worth it, no difference",
+        Worth::Unclear => "Not clear, too much noise",
     };
-    let error = found.effect_error.map_or_else(String::new, |error| {
-        format!(" The effect is off by {} of the measured one.", percent(error))
-    });
-    format!("{runs} runs in turns, as it is and with the recommended pages.{judged}{error}")
+    let measured = ratio(&found.measured);
+    let time = clock_name(found.clock);
+    let mut text = format!("{worth}: measured {measured} by {time} (as it is ÷ with advice).");
+    if let (Some(predicted), Some(judgement)) = (&found.predicted, found.judgement) {
+        let judged = match judgement {
+            Judgement::Right => "right",
+            Judgement::Wrong => "wrong",
+            Judgement::WithinError => "within the error",
+        };
+        text += &format!(" Predicted: {}: {judged}", ratio(predicted));
+        if let Some(error) = found.effect_error {
+            text += &format!(", off by {:.0} % of the effect", 100.0 * error);
+        }
+        text += ".";
+    }
+    text
+}
+
+fn ratio(ratio: &GainRatio) -> String {
+    let GainRatio { ratio, low, high } = ratio;
+    format!("{ratio:.3}× ({low:.3} to {high:.3})")
+}
+
+/// Name of a kind of time for readers.
+pub fn clock_name(clock: Clock) -> &'static str {
+    match clock {
+        Clock::Processor => "processor time",
+        Clock::User => "time in user mode",
+        Clock::Wall => "elapsed time",
+    }
 }

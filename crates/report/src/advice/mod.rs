@@ -10,6 +10,7 @@ mod text;
 
 use perforate_records::{AdviceArea, AdviceRecord, AdviceRun, AdviceSize};
 
+pub use measured::{clock_name, measured_verdict};
 pub use page::advice_html;
 pub use text::advice_text;
 

@@ -283,19 +283,6 @@ fn runs(record: &AdviceRecord, page: &mut Page) -> Markup {
     if timed.is_empty() {
         return html! {};
     }
-    let mark = |run: &&AdviceRun| {
-        let speed = run.speed.expect("it is timed");
-        Mark {
-            place: run_name(run, record),
-            series: "speed".into(),
-            value: Some(speed.speed),
-            low: Some(speed.low),
-            high: Some(speed.high),
-            text: thousandths(speed.speed),
-            interval: sentence::range(speed, 3),
-            ..Mark::default()
-        }
-    };
     let chart = Bars {
         series: vec![Series {
             key: "speed".into(),
@@ -304,7 +291,7 @@ fn runs(record: &AdviceRecord, page: &mut Page) -> Markup {
             ..Series::default()
         }],
         places: timed.iter().map(|run| run_name(run, record)).collect(),
-        marks: timed.iter().map(mark).collect(),
+        marks: timed.iter().map(|run| speed_mark(run, record)).collect(),
         value: Axis { label: "speed over as it is", suffix: "×" },
         place: "pages",
         reference: Some(1.0),
@@ -341,6 +328,22 @@ fn runs(record: &AdviceRecord, page: &mut Page) -> Markup {
     html! { (figures([figure], page)) (table) }
 }
 
+/// Bar of a run's speed, with a whisker unless the speed is exact.
+fn speed_mark(run: &AdviceRun, record: &AdviceRecord) -> Mark {
+    let range = run.speed.filter(|speed| !speed.is_exact());
+    let speed = run.speed.map(|speed| speed.speed);
+    Mark {
+        place: run_name(run, record),
+        series: "speed".into(),
+        value: speed,
+        low: range.map(|speed| speed.low),
+        high: range.map(|speed| speed.high),
+        text: speed.map(thousandths).unwrap_or_default(),
+        interval: range.map(|speed| sentence::range(speed, 3)).unwrap_or_default(),
+        ..Mark::default()
+    }
+}
+
 fn steps(record: &AdviceRecord) -> Markup {
     html! {
         @if !record.steps.is_empty() {
@@ -360,5 +363,29 @@ fn risks(record: &AdviceRecord) -> Markup {
         @if !record.risks.is_empty() {
             ul { @for risk in &record.risks { li { strong { (risk.title) } ": " (risk.evidence) } } }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use perforate_records::SpeedRecord;
+
+    use super::*;
+
+    #[test]
+    fn speeds_without_an_error_have_no_whisker() {
+        let mark = |speed| {
+            speed_mark(
+                &AdviceRun { speed: Some(speed), ..AdviceRun::default() },
+                &AdviceRecord::default(),
+            )
+        };
+        let same = mark(SpeedRecord::SAME);
+        assert_eq!((same.value, same.low, same.high), (Some(1.0), None, None));
+        assert_eq!((same.text.as_str(), same.interval.as_str()), ("1.000×", ""));
+        let other =
+            mark(SpeedRecord { speed: 1.25, sampling_half_width: 0.0, low: 1.17, high: 1.34 });
+        assert_eq!((other.low, other.high), (Some(1.17), Some(1.34)));
+        assert_eq!(other.interval, "1.170 to 1.340");
     }
 }

@@ -6,7 +6,7 @@ use perforate_records::{
     AdviceRecord, AdviceRun, AdviceVerdict, EvidenceKind, LEAST_ACCESSES, SpeedRecord,
 };
 
-use super::{more_memory, page_size, planned_pages, ranking};
+use super::{measured_verdict, more_memory, page_size, planned_pages, ranking};
 use crate::format::{bytes, counted, exact, percent};
 
 /// Size of the large pages of `madvise` in bytes.
@@ -16,10 +16,26 @@ const LARGE_BYTES: u64 = 2 << 20;
 /// what larger pages can save is saved once, however long the program runs.
 const MOSTLY_FIRST_TOUCHES: f64 = 0.5;
 
-/// Returns the verdict in a sentence.
+/// Returns the verdict: that of the measurement, if there is one, before that of the simulation.
 pub(super) fn verdict(record: &AdviceRecord) -> String {
+    let simulated = simulated_verdict(record);
+    match (&record.verification, &record.verification_failure) {
+        (Some(found), _) if found.unmeasured.is_none() => {
+            format!("{} The simulation said: {simulated}", measured_verdict(found))
+        }
+        (Some(found), _) => format!("{simulated} {}", measured_verdict(found)),
+        (None, Some(problem)) => format!("{simulated} Not measured: {problem}."),
+        (None, None) => simulated,
+    }
+}
+
+/// Returns the verdict of the simulation in a sentence.
+fn simulated_verdict(record: &AdviceRecord) -> String {
+    let verdict = record.simulated_verdict.unwrap_or(record.verdict);
+    let is_measured = record.verification.is_some() || record.verification_failure.is_some();
+    let can_measure = record.is_measurable && !is_measured;
     let Some(gain) = record.gain else {
-        return match record.verdict {
+        return match verdict {
             AdviceVerdict::TooLittle => format!(
                 "Too little to tell: {}, and a verdict needs {}. A longer part of the program has more.",
                 counted(record.evidence.accesses.unwrap_or(0), "data access"),
@@ -32,7 +48,7 @@ pub(super) fn verdict(record: &AdviceRecord) -> String {
             _ => "No verdict: the program was not timed.".into(),
         };
     };
-    match record.verdict {
+    match verdict {
         AdviceVerdict::Worth => format!("Worth it: {}{}.", speed(gain), cost(record)),
         AdviceVerdict::AlreadyOn => {
             let now = record.gained.map_or_else(String::new, |gained| {
@@ -46,11 +62,13 @@ pub(super) fn verdict(record: &AdviceRecord) -> String {
             record.gained.map_or_else(|| "1×".to_owned(), speed)
         ),
         AdviceVerdict::Unclear => {
-            let reason = if gain.low <= 1.0 {
-                "The error of the prediction is larger than the gain; --verify measures it."
-            } else {
+            let reason = if gain.low > 1.0 {
                 "Translation has less part in that than the error of the prediction: the rest comes from where data \
                  lie in memory, which is another place in every run."
+            } else if can_measure {
+                "The error of the prediction is larger than the gain; --verify measures it."
+            } else {
+                "The error of the prediction is larger than the gain."
             };
             format!("Not clear: {}{}. {reason}", speed(gain), cost(record))
         }
@@ -103,7 +121,7 @@ fn cost_now(record: &AdviceRecord) -> f64 {
 }
 
 /// Name of the run of the program as it is.
-pub(super) const AS_IT_IS: &str = "as it is";
+const AS_IT_IS: &str = "as it is";
 /// Name of the run with 4KB pages.
 const SMALL: &str = "4KB pages";
 
@@ -266,7 +284,7 @@ pub(super) fn evidence(record: &AdviceRecord) -> String {
 
 #[cfg(test)]
 mod tests {
-    use perforate_records::{AdviceEvidence, AdviceRange};
+    use perforate_records::{AdviceEvidence, AdviceRange, GainRatio, Judgement, Verification};
 
     use super::*;
 
@@ -387,6 +405,42 @@ mod tests {
             ),
             "{text}"
         );
+    }
+
+    /// Only a program can be measured, and only once.
+    #[test]
+    fn what_was_measured_comes_first_and_what_can_be_is_hinted_at() {
+        let simulated = record(AdviceVerdict::Unclear, (1.03, 0.99, 1.06));
+        let error = "The error of the prediction is larger than the gain";
+        assert!(verdict(&simulated).ends_with(&format!("{error}.")), "{}", verdict(&simulated));
+        let program = AdviceRecord { is_measurable: true, ..simulated };
+        let text = verdict(&program);
+        assert!(text.ends_with(&format!("{error}; --verify measures it.")), "{text}");
+        let measured = |unmeasured: Option<&str>| {
+            let ratio = |ratio, low, high| GainRatio { ratio, low, high };
+            let mut record = program.clone();
+            record.add_verification(Verification {
+                measured: ratio(1.05, 1.02, 1.08),
+                predicted: Some(ratio(1.04, 0.97, 1.1)),
+                judgement: Some(Judgement::WithinError).filter(|_| unmeasured.is_none()),
+                unmeasured: unmeasured.map(Into::into),
+                ..Verification::default()
+            });
+            verdict(&record)
+        };
+        let simulated = "Not clear: 1.030× (0.990 to 1.060) for 38.0 MB more; 84 % of the gain comes from 210 of \
+                         6,144 MB. The error of the prediction is larger than the gain.";
+        assert_eq!(
+            measured(None),
+            format!(
+                "Worth it: measured 1.050× (1.020 to 1.080) by processor time (as it is ÷ with advice). Predicted: \
+                 1.040× (0.970 to 1.100): within the error. The simulation said: {simulated}"
+            )
+        );
+        assert_eq!(measured(Some("a reason")), format!("{simulated} Not measured: a reason."));
+        let failed =
+            AdviceRecord { verification_failure: Some("it failed".into()), ..program.clone() };
+        assert_eq!(verdict(&failed), format!("{simulated} Not measured: it failed."));
     }
 
     #[test]

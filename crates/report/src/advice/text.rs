@@ -55,9 +55,8 @@ fn runs(record: &AdviceRecord, width: usize) -> String {
     };
     let names = shown.iter().map(|run| run_name(run, record)).collect();
     let speed = |value: Option<f64>| value.map_or(MISSING.into(), thousandths);
-    // The program as it is has no range against itself.
     let range = |run: &AdviceRun| match run.speed {
-        Some(speed) if run.name != sentence::AS_IT_IS => sentence::range(speed, 3),
+        Some(speed) if !speed.is_exact() => sentence::range(speed, 3),
         _ => String::new(),
     };
     let table = columns(
@@ -239,7 +238,7 @@ mod tests {
                 source: String::new(),
             }],
             runs: vec![
-                AdviceRun { name: "as it is".into(), ..run(1.0) },
+                AdviceRun { name: "as it is".into(), speed: Some(SpeedRecord::SAME), ..run(1.0) },
                 AdviceRun { name: "64KB pages".into(), ..run(1.15) },
                 AdviceRun { name: "not timed".into(), ..AdviceRun::default() },
             ],

@@ -211,7 +211,10 @@ fn record(
     AdviceRecord {
         verdict,
         gain: gain.map(speed),
-        gained: gained.map(speed),
+        gained: gained.map(|range| match timed.is_small_now() {
+            true => SpeedRecord::SAME,
+            false => speed(range),
+        }),
         gain_share: timed.gain_share(chosen),
         additional_bytes: timed.additional_bytes(chosen),
         advised_bytes: plan.bytes(analysis),
@@ -219,7 +222,10 @@ fn record(
         runs: timed.records(chosen, &|pairs| range(pairs).map(speed)),
         areas: areas(analysis, &plan),
         ranking: Vec::new(),
+        simulated_verdict: None,
+        is_measurable: false,
         verification: None,
+        verification_failure: None,
         pieces: pieces(analysis, &plan),
         curve: curve(analysis, &plan),
         ranges: advised.iter().filter(|_| gives_ranges).map(range_record).collect(),

@@ -1,5 +1,7 @@
 //! Timed runs: the program as it is, with 4KB pages, with large pages, with free translation, as recommended.
 
+use std::ptr;
+
 use perforate_advice::{PageOrder, WORTH_EFFORT};
 use perforate_records::{AdviceRun, SpeedRecord};
 use perforate_sim::{AdvisedRanges, Composition, ResolvedRun, RunResult, SimError, run};
@@ -151,6 +153,11 @@ impl Timed {
         speeds(&self.of(FREE), &self.of(self.now))
     }
 
+    /// True if the program has 4KB pages only as it is.
+    pub fn is_small_now(&self) -> bool {
+        self.now == SMALL
+    }
+
     /// Speed as it is over the speed with 4KB pages.
     pub fn now_over_small(&self) -> Speeds {
         speeds(&self.of(self.now), &self.of(SMALL))
@@ -237,7 +244,10 @@ impl Timed {
             name,
             page_bytes,
             schemes: results.iter().map(|result| result.scheme.clone()).collect(),
-            speed: record(&speeds(&results, &now)),
+            speed: record(&speeds(&results, &now)).map(|speed| {
+                let is_now = results.iter().zip(&now).all(|(run, now)| ptr::eq(*run, *now));
+                if is_now { SpeedRecord::SAME } else { speed }
+            }),
             speed_with_kernel: mean(results.iter().zip(&now).filter_map(|(run, now)| {
                 Some(run.counter(WHOLE_RUN)? / now.counter(WHOLE_RUN).filter(|ipc| *ipc > 0.0)?)
             })),
@@ -433,6 +443,22 @@ mod tests {
             ("free", None),
         ];
         assert_eq!(rows, expected);
+    }
+
+    #[test]
+    fn the_program_as_it_is_has_no_error_against_itself() {
+        let inexact = |speeds: &[(f64, f64)]| {
+            let speed = speeds.first()?.0;
+            Some(SpeedRecord { speed, sampling_half_width: 0.1, low: 0.8, high: 1.4 })
+        };
+        let rows = timed(1020, vec![]).records(Some(0), &inexact);
+        // 4KB pages are how the program is.
+        for row in &rows[..2] {
+            assert_eq!(row.speed, Some(SpeedRecord::SAME), "{}", row.name);
+        }
+        assert!(rows[2..].iter().all(|row| row.speed.is_some_and(|speed| !speed.is_exact())));
+        let untimed = timed(1020, vec![]).records(Some(0), &|_| None);
+        assert_eq!(untimed[0].speed, None);
     }
 
     #[test]

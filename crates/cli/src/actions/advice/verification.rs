@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::ops::Range;
 use std::path::Path;
 
-use perforate_host::Reporter;
 use perforate_host::verify::{AdvisedArea, AreaNumbers, Options, verify};
+use perforate_host::{HostError, Reporter};
 use perforate_records::{AdviceRecord, AdviceRun, GainRatio, Verification};
 use perforate_sim::open_trace;
 use perforate_types::Chunk;
@@ -37,8 +37,13 @@ pub fn verify_advice(
         true => (AdvisedArea::everything(), 0),
         false => numbers(trace)?.advice(&addresses),
     };
+    if advice.is_empty() {
+        let problem =
+            "the recommended ranges lie in mappings of less than 2MB, which cannot be advised";
+        return Err(HostError::Verify(problem.into()).into());
+    }
     let other_sizes = record.ranges.iter().any(|range| range.page_bytes != LARGE_BYTES);
-    let run = if addresses.is_empty() { ALL_LARGE } else { predicted_run(record, other_sizes) };
+    let run = predicted_run(record, addresses.is_empty(), other_sizes);
     let options = Options { rounds, ..Options::default() };
     let mut found = verify(program, &advice, predicted(record, run), &options, reporter)?;
     if unnamed > 0 {
@@ -58,11 +63,16 @@ pub fn verify_advice(
     Ok(found)
 }
 
-/// Name of the simulated run with the pages that are measured: 2MB, also where others are recommended.
-fn predicted_run(record: &AdviceRecord, other_sizes: bool) -> &'static str {
+/// Name of the simulated run with the pages that are measured: 2MB, also where others are recommended. Large pages
+/// for all memory are measured if nothing is recommended, and have their own name if they are recommended.
+fn predicted_run(record: &AdviceRecord, is_all: bool, other_sizes: bool) -> &'static str {
     let has = |name: &&str| record.runs.iter().any(|run| run.name == *name);
-    let in_2mb = [PARTS_IN_2MB, BEST_PARTS].into_iter().find(has);
-    in_2mb.filter(|_| other_sizes).unwrap_or(RECOMMENDED)
+    let names: &[&str] = match (is_all, other_sizes) {
+        (true, _) => &[],
+        (_, true) => &[PARTS_IN_2MB, BEST_PARTS, RECOMMENDED],
+        _ => &[RECOMMENDED],
+    };
+    names.iter().copied().find(has).unwrap_or(ALL_LARGE)
 }
 
 fn address_range(range: &perforate_records::AdviceRange) -> Option<Range<u64>> {
@@ -114,6 +124,20 @@ mod tests {
         assert_eq!(predicted(&record, ALL_LARGE), None);
         record.runs[0].speed_with_kernel = None;
         assert_eq!(predicted(&record, RECOMMENDED).unwrap().ratio, 1.25);
+    }
+
+    #[test]
+    fn the_prediction_is_that_of_the_measured_pages() {
+        let run = |name: &str| AdviceRun { name: name.into(), ..AdviceRun::default() };
+        let name = |names: &[&str], is_all, other_sizes| {
+            let runs = names.iter().map(|name| run(name)).collect();
+            predicted_run(&AdviceRecord { runs, ..AdviceRecord::default() }, is_all, other_sizes)
+        };
+        let parts = [RECOMMENDED, PARTS_IN_2MB, ALL_LARGE];
+        assert_eq!(name(&parts, false, false), RECOMMENDED);
+        assert_eq!(name(&parts, false, true), PARTS_IN_2MB);
+        assert_eq!(name(&parts, true, false), ALL_LARGE);
+        assert_eq!(name(&[ALL_LARGE], false, false), ALL_LARGE, "they are recommended");
     }
 
     #[test]
