@@ -235,13 +235,13 @@ pub(super) fn reasons(record: &AdviceRecord) -> Vec<String> {
     let error = (record.error.pairs > 0 && record.gain.is_some()).then(|| {
         format!(
             "The range in brackets has the error of {} predictions for which a measurement is known: \
-             measured effects are {:.2} to {:.2} times the predicted ones in the central 80 % of them, and of \
-             predicted effects below 5 %, {} to {} beside them: {}.",
+             measured effects are {:.2} to {:.2} times the predicted ones in the central 80 % of them, those of less \
+             than 5 % from {:.1} points below to {:.1} above: {}.",
             record.error.pairs,
             record.error.least_factor,
             record.error.largest_factor,
-            signed(1.0 + record.error.least_difference),
-            signed(1.0 + record.error.largest_difference),
+            -100.0 * record.error.least_difference,
+            100.0 * record.error.largest_difference,
             record.error.sources.join(", "),
         )
     });

@@ -1,7 +1,5 @@
 //! Timed runs: the program as it is, with 4KB pages, with large pages, with free translation, as recommended.
 
-use std::ptr;
-
 use perforate_advice::{PageOrder, WORTH_EFFORT};
 use perforate_records::{AdviceRun, SpeedRecord};
 use perforate_sim::{AdvisedRanges, Composition, ResolvedRun, RunResult, SimError, run};
@@ -153,9 +151,9 @@ impl Timed {
         speeds(&self.of(FREE), &self.of(self.now))
     }
 
-    /// True if the program has 4KB pages only as it is.
+    /// True if the program runs as with 4KB pages as it is.
     pub fn is_small_now(&self) -> bool {
-        self.now == SMALL
+        are_same(&self.of(self.now), &self.of(SMALL))
     }
 
     /// Speed as it is over the speed with 4KB pages.
@@ -244,10 +242,8 @@ impl Timed {
             name,
             page_bytes,
             schemes: results.iter().map(|result| result.scheme.clone()).collect(),
-            speed: record(&speeds(&results, &now)).map(|speed| {
-                let is_now = results.iter().zip(&now).all(|(run, now)| ptr::eq(*run, *now));
-                if is_now { SpeedRecord::SAME } else { speed }
-            }),
+            speed: record(&speeds(&results, &now))
+                .map(|speed| if are_same(&results, &now) { SpeedRecord::SAME } else { speed }),
             speed_with_kernel: mean(results.iter().zip(&now).filter_map(|(run, now)| {
                 Some(run.counter(WHOLE_RUN)? / now.counter(WHOLE_RUN).filter(|ipc| *ipc > 0.0)?)
             })),
@@ -325,6 +321,12 @@ fn speeds(runs: &[&RunResult], others: &[&RunResult]) -> Speeds {
         Some((mean, half.unwrap_or(0.0)))
     };
     runs.iter().zip(others).filter_map(speed).collect()
+}
+
+/// True if runs are the same to the cycle and the page walk, as those of one program with the same pages are.
+fn are_same(runs: &[&RunResult], others: &[&RunResult]) -> bool {
+    let figures = |run: &RunResult| (run.cycles(), run.counter("walks"));
+    runs.iter().zip(others).all(|(run, other)| figures(run) == figures(other))
 }
 
 fn memory(runs: &[&RunResult]) -> f64 {
