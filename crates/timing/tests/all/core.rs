@@ -111,7 +111,7 @@ fn an_indirect_branch_to_a_new_target_is_mispredicted_once() {
     assert_eq!(machine.cycles(), 17);
 }
 
-/// The same branches under a perfect predictor: everything in cycle 0, done at 1.
+/// A taken branch and an indirect one, which other predictors get wrong: all is dispatched in cycle 0 and done at 1.
 #[test]
 fn a_perfect_predictor_is_right_about_directions_and_targets() {
     let mut config = config();

@@ -42,7 +42,7 @@ pub(super) struct Allocator {
     /// Bytes by which the extent of a large object exceeds its size class.
     padding_bytes: u64,
     space: AddressSpace,
-    /// Length in bytes of the next mapping that the allocator makes.
+    /// Length in bytes of the next mapping, if mappings get longer.
     growth_bytes: u64,
     /// True if all mappings are as short as steps of glibc's heap.
     grows_in_steps: bool,
@@ -94,7 +94,7 @@ impl Allocator {
             random: Random::keyed(seed, HEAP_PURPOSE, 0),
             padding_bytes: if padding { PAGE_BYTES } else { 0 },
             space: AddressSpace { lowest: HEAP_END },
-            growth_bytes: if grows_in_steps { HEAP_STEP_BYTES } else { FIRST_GROWTH_BYTES },
+            growth_bytes: FIRST_GROWTH_BYTES,
             grows_in_steps,
             dirty: FreeExtents::default(),
             clean: FreeExtents::default(),
@@ -193,17 +193,17 @@ impl Allocator {
         if let Some(extent) = self.clean.take(length) {
             return extent;
         }
-        let mapped = if self.grows_in_steps {
-            self.space.map(process, length.max(self.growth_bytes), PAGE_BYTES)
+        let step = if self.grows_in_steps {
+            length.max(HEAP_STEP_BYTES)
         } else {
             // Each mapping is one size class longer than the previous one (jemalloc's `retain`).
             while self.growth_bytes < length {
                 self.growth_bytes = size_class::round_up(self.growth_bytes + 1);
             }
-            let length = self.growth_bytes;
-            self.growth_bytes = size_class::round_up(length + 1);
-            self.space.map(process, length, PAGE_BYTES)
+            let next = size_class::round_up(self.growth_bytes + 1);
+            std::mem::replace(&mut self.growth_bytes, next)
         };
+        let mapped = self.space.map(process, step, PAGE_BYTES);
         self.clean.add(mapped);
         self.clean.take(length).expect("it was mapped for this")
     }
