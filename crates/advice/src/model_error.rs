@@ -212,6 +212,21 @@ mod tests {
         }
     }
 
+    /// Each pair of docs/verify.md is a row of a table there.
+    #[test]
+    fn the_pairs_of_programs_are_those_of_the_documentation() {
+        let document = include_str!("../../../docs/verify.md");
+        let sources = effect_sources().unwrap();
+        let of_programs = sources.iter().filter(|source| source.place == "docs/verify.md");
+        for EffectPair { what, measured, predicted } in of_programs.flat_map(|source| &source.pairs)
+        {
+            let [measured, predicted] =
+                [measured, predicted].map(|effect| format!(" {:.3} ", 1.0 + effect));
+            let mut rows = document.lines().filter(|line| line.starts_with('|'));
+            assert!(rows.any(|row| row.contains(&measured) && row.contains(&predicted)), "{what}");
+        }
+    }
+
     /// Bundled pairs are those of the documentation: central 80 % of 9 and of 4 pairs.
     #[test]
     fn the_bundled_pairs_can_be_read() {

@@ -4,6 +4,8 @@ use crate::ModelError;
 
 /// Least relative change of the speed that is worth an effort.
 pub const WORTH_EFFORT: f64 = 0.01;
+/// Relative gain that sampling must leave out before a small gain counts as known to be small.
+const MAY_BE: f64 = 0.05;
 /// Least additional memory, as a share of the program's, that counts as a cost.
 const LEAST_COST: f64 = 0.02;
 
@@ -67,7 +69,7 @@ pub enum Verdict {
     /// Large pages that the program has now gain nothing and cost memory.
     CostsMemory,
     /// The predicted gain is worth an effort, but the error of the prediction is larger, or less of the gain comes
-    /// from translation.
+    /// from translation; or it is small, and parts of the program differ so much that it may be 5 %.
     Unclear,
     /// The gain is too small.
     NotWorth,
@@ -93,7 +95,11 @@ impl Verdict {
                 return Self::CostsMemory;
             }
         }
-        if gain.mean - 1.0 >= WORTH_EFFORT { Self::Unclear } else { Self::NotWorth }
+        if gain.mean - 1.0 >= WORTH_EFFORT || gain.mean + gain.sampling - 1.0 >= MAY_BE {
+            Self::Unclear
+        } else {
+            Self::NotWorth
+        }
     }
 }
 
@@ -128,6 +134,15 @@ mod tests {
         assert_eq!(verdict(none, none, 10, 19), Verdict::NotWorth);
         assert_eq!(verdict(none, none, 0, 500), Verdict::NotWorth, "not by large pages");
         assert_eq!(verdict(much, much, 10, 500), Verdict::Worth, "more can be had");
+    }
+
+    #[test]
+    fn what_may_be_large_by_sampling_is_not_clear() {
+        let none = speed(1.0, 0.98, 1.02);
+        let sampled = |mean, sampling| SpeedRange { mean, sampling, range: (0.5, 1.5) };
+        assert_eq!(verdict(sampled(1.008, 0.043), none, 0, 0), Verdict::Unclear);
+        assert_eq!(verdict(sampled(1.008, 0.041), none, 0, 0), Verdict::NotWorth);
+        assert_eq!(verdict(sampled(0.90, 0.09), none, 0, 0), Verdict::NotWorth, "slower");
     }
 
     /// A gain beyond that of free translation does not count.

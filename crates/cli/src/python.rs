@@ -46,7 +46,7 @@ pub fn validate(
 }
 
 /// Advises on large pages for a trace or workload, or for a program if `program` is not empty. Setting `stop`
-/// ends the work.
+/// ends the work. If a measurement fails, the record has the prediction and the reason.
 ///
 /// # Errors
 /// Wrong options, a program that cannot be recorded, or large pages that are worth more than `fail_if_worth`
@@ -60,7 +60,10 @@ pub fn advise(
 ) -> Result<CommandOutput, Failure> {
     let positional = [workload.into_iter().collect(), after_dashes(program)].concat();
     let (output, judged) = advise::advise(&arguments(keywords, positional)?, reporter, stop)?;
-    judged.map(|()| output)
+    match judged {
+        Err(worth_more @ Failure::WorthMore(_)) => Err(worth_more),
+        Err(_) | Ok(()) => Ok(output),
+    }
 }
 
 /// Records a program. Setting `stop` ends the recording and deletes it.

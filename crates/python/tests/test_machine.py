@@ -72,6 +72,21 @@ def test_advice_is_an_object_and_a_text() -> None:
         perforate.advise("random", program=["/bin/true"])
 
 
+def test_a_failed_measurement_keeps_the_prediction() -> None:
+    """The program fails when it runs for the third time: it is recorded, and runs once before the runs that count."""
+    enabled = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    if shutil.which("qemu-x86_64") is None or not enabled.exists() or "[never]" in enabled.read_text():
+        pytest.skip("needs qemu-x86_64, and large pages of Linux")
+    Path("runs").write_text("0\n")
+    program = """read n < runs; n=$((n + 1)); echo $n > runs
+        case $n in 1) while [ $n -lt 1000 ]; do n=$((n + 1)); done; exit 0;; 3) exit 5;; esac"""
+    advice = perforate.advise(
+        program=["sh", "-c", program], verify=True, rounds=1, machine="ice-lake-sp", memory="1G", fragmentation="none"
+    )
+    assert "exited with code 5" in advice["verification_failure"]
+    assert "verification" not in advice.data and advice["gain"]["speed"] > 0
+
+
 def test_workers_of_benchmarks_are_this_package() -> None:
     """A validation starts `python -m perforate native-worker`, as the command starts itself."""
     job = {"benchmark": "chase", "bytes": 1 << 21, "paging": "small", "processor": None, "recorded_operations": None}

@@ -199,7 +199,8 @@ fn a_program_that_failed_is_told_with_the_verdict() {
         ("exit 7", "The program ended with exit code 7: the advice is for what it did until then."),
         ("kill -SEGV $$", "The program was killed by signal 11: the advice is for"),
     ] {
-        let found = place.run(&["advise", "--now", "never", "--", "sh", "-c", script]);
+        let options = ["--now", "never", "--", "sh", "-c", script];
+        let found = place.run(&[&SMALL_MEMORY[..], &options].concat());
         if lacks_emulator(&found) {
             return;
         }
@@ -353,7 +354,7 @@ fn advice_is_given_although_a_measured_run_fails() {
     let place = Place::new();
     place.write("runs", "0\n");
     let program = "read n < runs; n=$((n + 1)); echo $n > runs
-        case $n in 1) while [ $n -lt 20000 ]; do n=$((n + 1)); done; exit 0;; 3) exit 5;; esac
+        case $n in 1) while [ $n -lt 1000 ]; do n=$((n + 1)); done; exit 0;; 3) exit 5;; esac
         i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done";
     let options = ["--verify", "--rounds", "1", "--out", "out", "--", "sh", "-c", program];
     let found = place.run(&[&SMALL_MEMORY[..], &options].concat());

@@ -241,7 +241,7 @@ def advise(
 ) -> CommandOutput:
     """Advises on large pages for a trace or workload, or for a program that is recorded first, as
     ``perforate advise`` does. The records are one object: its verdict, gain, areas, curve, ranges and
-    steps."""
+    steps. If a measurement fails, ``verification_failure`` has the reason."""
     command = [] if program is None else arguments.command("program", program)
     name = None if workload is None else os.fspath(workload)
     arguments.check_progress(progress)

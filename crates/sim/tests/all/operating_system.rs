@@ -115,6 +115,9 @@ fn results_contain_work_and_cycles() {
     let cycles = whole.cycles.unwrap() as f64 + extra;
     assert_eq!(counter(&whole, "cycles_with_operating_system"), cycles);
     assert_eq!(counter(&whole, "ipc_with_operating_system"), 60_000.0 / cycles);
+    // Memory that the program had before its first instruction is no work of its run.
+    let of_run = counter(&whole, "whole_run_operating_system_cycles");
+    assert!(of_run >= 5_250.0 && of_run < 5_250.0 + zeroing / 16.0, "{of_run}");
 }
 
 #[test]

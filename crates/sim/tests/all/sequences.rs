@@ -29,7 +29,7 @@ use perforate_testing::sequences::{Choices, Random, Step, sequence, write};
 use perforate_types::Chunk;
 
 /// Number of sequences of the short test, several for each scheme and pair.
-const SHORT: u64 = 2_000;
+const SHORT: u64 = 1_200;
 /// Number of sequences of the long test.
 const LONG: u64 = 1_000_000;
 /// Smallest number of steps of a sequence, and exclusive limit of the random number added to it.

@@ -6,7 +6,7 @@
 //! would find a bug.
 //!
 //! A failure names its seed; `STORM_SEED=n cargo test -p perforate-sim --test all storm` replays it.
-//! `cargo test` runs a short storm of each scheme. The long storms have 7.5 million events: `cargo test
+//! `cargo test` runs a short storm of each scheme. The long storms have 4.4 million events: `cargo test
 //! --release -p perforate-sim --test all storm -- --ignored --nocapture`. `STORM_SEEDS` and
 //! `STORM_EVENTS` make them longer.
 
@@ -18,7 +18,7 @@ use crate::storms::{
 use perforate_sim::{Composition, Scheme, SimError, scheme};
 
 /// Default number of events of a storm; `STORM_EVENTS` overrides it.
-const EVENTS: u64 = 12_000;
+const EVENTS: u64 = 7_000;
 /// Default number of storms of each scheme, in short and long tests; `STORM_SEEDS` overrides both.
 const SEEDS: [u64; 2] = [2, 30];
 /// Default number of storms of each scheme over occupied memory, in short and long tests.
