@@ -370,6 +370,21 @@ mod tests {
     }
 
     #[test]
+    fn schemes_have_the_roles_that_reports_give_them() {
+        for (name, role) in [
+            ("4k", SchemeRole::Base),
+            ("thp", SchemeRole::Conventional),
+            ("perforated", SchemeRole::Proposal),
+            ("perforated-naive", SchemeRole::Variant),
+            ("ideal", SchemeRole::Ideal),
+            ("free", SchemeRole::Free),
+            ("segment", SchemeRole::Other),
+        ] {
+            assert_eq!(Scheme::find(name).unwrap().facts().role, role, "{name}");
+        }
+    }
+
+    #[test]
     fn options_of_a_run_win_over_those_of_a_scheme() {
         let perforation = perforate_config::read("holes=lazy,max-hole-share=50%").unwrap();
         let segment = perforate_config::read("escapes=4").unwrap();

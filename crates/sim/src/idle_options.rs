@@ -272,8 +272,11 @@ mod tests {
             assert!(found.starts_with(&expected), "{schemes} {option}: {found:?}");
             assert_eq!(found.is_empty(), expected.is_empty(), "{schemes} {option}: {found:?}");
         }
-        let small = [("io-gap", "pc"), ("memory", "2G")];
-        assert!(idle("segment", &small).ends_with("memory ends below the gap"));
+        // The gap of a PC begins at 3GB.
+        for (memory, is_below) in [("2G", true), ("3G", true), ("3074M", false)] {
+            let found = idle("segment", &[("io-gap", "pc"), ("memory", memory)]);
+            assert_eq!(found.ends_with("memory ends below the gap"), is_below, "{memory}: {found}");
+        }
         assert_eq!(idle("thp", &[("compaction", "background"), ("age", "weeks")]), "");
     }
 

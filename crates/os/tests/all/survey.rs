@@ -4,11 +4,11 @@ use perforate_os::{FrameState, OccupancyBuilder};
 use perforate_records::BlockReach;
 use perforate_schemes::perforated::{Perforated, PerforationOptions};
 
-use FrameState::{Absent, Free, Large, Movable, PageCache, Reclaimable, Unmovable};
+use FrameState::{Absent, Free, Huge, Large, Movable, PageCache, Reclaimable, Unmovable};
 
 /// The blocks: free; compactable (100 movable frames); page cache; much slab; little slab; two
 /// unmovable frames in two regions, the rest free; two unmovable frames, the rest movable and free;
-/// a large page; 300 unmovable frames; absent.
+/// a large page; part of a 1GB page; 300 unmovable frames; absent.
 #[test]
 fn blocks_are_classified_by_possible_use() {
     let runs = [
@@ -29,6 +29,7 @@ fn blocks_are_classified_by_possible_use() {
         (Unmovable, 1),
         (Free, 110),
         (Large, 512),
+        (Huge, 512),
         (Unmovable, 300),
         (Free, 212),
         (Absent, 512),
@@ -44,13 +45,13 @@ fn blocks_are_classified_by_possible_use() {
         (BlockReach::Reclaimable, 1),
         (BlockReach::PerforableNow, 2),
         (BlockReach::Perforable, 1),
-        (BlockReach::Large, 1),
+        (BlockReach::Large, 2),
         (BlockReach::Neither, 1),
         (BlockReach::Absent, 1),
     ] {
         assert_eq!(survey.count(reach), blocks, "{reach:?}");
     }
-    assert_eq!(survey.memory_blocks, 9);
+    assert_eq!(survey.memory_blocks, 10);
     assert_eq!(survey.whole_without_page_cache, 1);
     // Includes the compactable block with 100 frames in use in two regions.
     assert_eq!(survey.perforable_as_they_are, 3);

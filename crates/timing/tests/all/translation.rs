@@ -38,6 +38,16 @@ fn a_walk_costs_its_reads_one_after_the_other() {
     }
 }
 
+/// A load's walk is part of the mean over loads, a store's is not.
+#[test]
+fn translation_of_stores_is_not_that_of_loads() {
+    let mut machine = warmed(&config());
+    machine.load(DATA, 0, 1, 0, &walk(&[TABLES], 0));
+    machine.translated_store(DATA + 1, 1, &walk(&[TABLES + 1, TABLES + 2], 1));
+    assert_eq!((machine.counter("loads"), machine.counter("stores")), (1, 1));
+    assert_eq!(machine.ratio("load_translation_average_cycles"), L1 as f64);
+}
+
 #[test]
 fn a_walker_attached_to_the_l2_reads_there() {
     let mut config = config();

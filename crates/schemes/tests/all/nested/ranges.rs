@@ -12,9 +12,9 @@ use perforate_types::{
     Steps, Unit, VirtualPage,
 };
 
-use super::tables::Paging::Pages4K;
+use super::tables::Paging::{Page2M, Pages4K};
 use super::tables::{
-    BLOCK, DATA, FIRST, GUEST, MACHINE, access, apply, apply_host, config, guest_changes,
+    BLOCK, DATA, FIRST, GUEST, MACHINE, Paging, access, apply, apply_host, config, guest_changes,
     host_changes, load, store, story,
 };
 
@@ -124,11 +124,15 @@ impl SidebandTlb for Ranged {
 }
 
 fn native(tagged: bool) -> Mmu {
+    native_with(tagged, Pages4K)
+}
+
+fn native_with(tagged: bool, paging: Paging<'_>) -> Mmu {
     let mut config = config();
     config.tlb.tagged = tagged;
     let mut mmu = Mmu::new(&config, Ranged::over(FIRST, DATA)).unwrap();
     mmu.switch(GUEST);
-    guest_changes(GUEST, Pages4K, DATA).into_iter().for_each(|change| apply(&mut mmu, change));
+    guest_changes(GUEST, paging, DATA).into_iter().for_each(|change| apply(&mut mmu, change));
     mmu
 }
 
@@ -159,6 +163,15 @@ fn the_unit_is_looked_up_with_the_second_level_and_filled_after_the_walk() {
     let (outcome, _) = access(&mut mmu, AccessKind::Read, 6);
     assert_eq!(outcome, Ok((DATA + 6, Case::FirstLevel, false)));
     assert_eq!(mmu.l2_contents().page_4k, 1, "only the page of the walk");
+}
+
+#[test]
+fn a_walk_to_a_large_page_fills_the_unit_too() {
+    let mut mmu = native_with(true, Page2M);
+    load(&mut mmu, 5).unwrap();
+    let mut counters = Counters::default();
+    mmu.record_sideband(&mut counters);
+    assert_eq!(counters.get("range_fills"), Some(1.0));
 }
 
 #[test]
