@@ -218,6 +218,13 @@ mod tests {
             assert!(text.parse::<Ways>().unwrap_err().to_string().contains("such as \"1-8\""));
         }
         let range = |first, last| Ways::Range { first, last };
+        let of_file = |text: &str| {
+            let text: serde::de::value::StrDeserializer<'_, serde::de::value::Error> =
+                serde::de::IntoDeserializer::into_deserializer(text);
+            Ways::deserialize(text)
+        };
+        assert_eq!(of_file("1-8"), Ok(range(1, 8)));
+        assert!(of_file("1-").unwrap_err().to_string().contains("such as \"1-8\""));
         assert_eq!((range(9, 16).of(16), Ways::All.of(4), Ways::None.of(4)), (8..16, 0..4, 0..0));
         assert!(range(9, 16).are_in(16) && !range(9, 16).are_in(12));
         assert!(!range(0, 3).are_in(4) && !range(3, 2).are_in(4));

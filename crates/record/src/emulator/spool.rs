@@ -167,7 +167,9 @@ impl State {
         let running = (0..self.shared.rings()).filter(|ring| !ended.contains(ring));
         let last = ended.iter().map(|&ring| (ring, true));
         for (ring, is_ended) in running.map(|ring| (ring, false)).chain(last) {
-            if !is_ended && self.shared.user(ring).is_some() {
+            // A short program may end before anybody looks at its ring.
+            let is_unseen = is_ended && self.last_used_nanoseconds.load(Ordering::Relaxed) == 0;
+            if is_unseen || !is_ended && self.shared.user(ring).is_some() {
                 let now = self.started.elapsed().as_nanos() as u64;
                 self.last_used_nanoseconds.store(now, Ordering::Relaxed);
             }

@@ -1,6 +1,7 @@
 //! Hand-calculated work of the operating system and its cycles, inside and outside the measured part.
 
 use crate::runs::measuring;
+use crate::storms::memory_of;
 use crate::sums::checked_run;
 use perforate_os::Work;
 use perforate_sim::{
@@ -128,6 +129,25 @@ fn without_a_clock_only_the_work_is_counted() {
     assert!(result.counters.get("ipc_with_operating_system").is_none());
 }
 
+#[test]
+fn several_cores_without_a_clock_count_no_cycles() {
+    let comparison = ResolvedRun {
+        processors: ProcessorOptions { cores: 2, ..ProcessorOptions::default() },
+        workload: Workload {
+            instructions: Some(20_000),
+            threads: 2,
+            ..Workload::named("random:size=8M")
+        },
+        machine: Machine::load(Machine::DEFAULT).unwrap(),
+        schemes: Composition::list("4k").unwrap(),
+        memory: MemoryState::of(1 << 30),
+        seed: 1,
+        measuring: measuring(true, false, Some(0)),
+    };
+    let result = checked_run(&comparison).unwrap().remove(0);
+    assert_eq!((result.cycles, result.ipc), (None, None));
+}
+
 /// Makes short timed runs of the first instructions of a workload.
 fn runs(workload: &str, schemes: &str, warmup: u64) -> Vec<RunResult> {
     let comparison = ResolvedRun {
@@ -194,6 +214,26 @@ fn traces_without_events_of_mappings_have_no_work_of_the_whole_run() {
     comparison.workload = Workload { instructions: Some(1_000), ..Workload::named(CHURN) };
     let recorded = checked_run(&comparison).unwrap().remove(0);
     assert!(recorded.counters.get("whole_run_ipc").is_some());
+}
+
+/// Same-page merging of a run is done by a thread of the kernel.
+#[test]
+fn merging_is_background_work() {
+    let background = |options: &[(&str, &str)]| {
+        let comparison = ResolvedRun {
+            processors: ProcessorOptions::default(),
+            workload: Workload { instructions: Some(60_000), ..Workload::named("random:size=8M") },
+            machine: Machine::load(Machine::DEFAULT).unwrap(),
+            schemes: Composition::list("4k").unwrap(),
+            memory: memory_of(&[&[("memory", "256M"), ("contents", "zero=50%")], options].concat()),
+            seed: 1,
+            measuring: measuring(false, false, Some(0)),
+        };
+        let result = checked_run(&comparison).unwrap().remove(0);
+        counter(&result, "operating_system_background_cycles")
+    };
+    assert_eq!(background(&[]), 0.0);
+    assert!(background(&[("ksm", "every=5k,pages-to-scan=500")]) > 0.0);
 }
 
 /// Threads of the kernel on other processors do the same work, but the program does not wait for it: only

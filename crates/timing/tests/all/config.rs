@@ -73,10 +73,7 @@ fn errors_name_the_key_and_what_would_be_right() {
         "cache.l1d.size_bytes = 32000: expected a multiple of 8 ways × 64-byte lines = 512 bytes"
     );
     assert_eq!(error(|c| c.cache.l2.mshrs = 0), "cache.l2.mshrs = 0: expected 1 to 1024");
-    assert_eq!(
-        error(|c| c.dram.row_bytes = 100),
-        "dram.row_bytes = 100: expected a multiple of 64"
-    );
+    assert_eq!(error(|c| c.dram.row_bytes = 72), "dram.row_bytes = 72: expected a multiple of 64");
     assert_eq!(
         error(|c| c.walker.attach = WalkerAttachment::Llc),
         "walker.attach = \"llc\": expected \"l1d\" or \"l2\", as there is no [cache.llc] section"
