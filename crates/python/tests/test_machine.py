@@ -79,7 +79,8 @@ def test_a_failed_measurement_keeps_the_prediction() -> None:
         pytest.skip("needs qemu-x86_64, and large pages of Linux")
     Path("runs").write_text("0\n")
     program = """read n < runs; n=$((n + 1)); echo $n > runs
-        case $n in 1) while [ $n -lt 1000 ]; do n=$((n + 1)); done; exit 0;; 3) exit 5;; esac"""
+        case $n in 1) while [ $n -lt 1000 ]; do n=$((n + 1)); done; exit 0;; 3) exit 5;; esac
+        i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done"""
     advice = perforate.advise(
         program=["sh", "-c", program], verify=True, rounds=1, machine="ice-lake-sp", memory="1G", fragmentation="none"
     )
