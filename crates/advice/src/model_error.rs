@@ -167,7 +167,7 @@ mod tests {
         is_near(error.range(0.9, 0.0), 0.86, 0.97);
     }
 
-    /// Where all known predictions were too low, the range still begins at the prediction.
+    /// If all known predictions were too low, the range still begins at the prediction.
     #[test]
     fn the_range_holds_the_prediction() {
         let error = ModelError::of(&[pairs(false, &[(0.1, 0.1), (0.2, 0.01)])], false).unwrap();
