@@ -228,23 +228,23 @@ fn simulated(
     };
     let mut observer = ReporterAndStop { reporter, stop, stage: String::new() };
     let outcome = advise_on(&request, &question, &mut observer);
-    let mut record = outcome.map_err(|failure| match failure {
+    let mut advice = outcome.map_err(|failure| match failure {
         Failure::Simulation(perforate_sim::SimError::Stopped) => Failure::Stopped(observer.stage),
         other => other,
     })?;
-    record.is_measurable = is_measurable;
+    advice.record.is_measurable = is_measurable;
     let mut failure = None;
     if let Some(recording) = recording.filter(|_| arguments.verify) {
         let (program, rounds) = (&arguments.program, arguments.rounds.get() as u32);
-        match verify_advice(&record, recording.path(), program, rounds, reporter) {
-            Ok(found) => record.add_verification(found),
+        match verify_advice(&advice.record, recording.path(), program, rounds, stop, reporter) {
+            Ok(found) => advice.add_verification(found),
             Err(failed) => {
-                record.verification_failure = Some(failed.to_string());
+                advice.record.verification_failure = Some(failed.to_string());
                 failure = Some(failed);
             }
         }
     }
-    Ok((record, failure))
+    Ok((advice.record, failure))
 }
 
 /// Returns the failure of `--fail-if-worth` if the advice is worth more than the limit.

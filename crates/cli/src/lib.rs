@@ -141,8 +141,7 @@ pub fn main(arguments: Vec<OsString>) -> u8 {
             .and_then(|output| output.print(arguments.json)),
         Command::Validate(arguments) => validate::validate(arguments, &mut StageBars::default())
             .and_then(|output| output.print(arguments.json)),
-        Command::Verify(arguments) => verify::run(arguments, &mut StageBars::default())
-            .and_then(|output| output.print(arguments.json)),
+        Command::Verify(arguments) => measure(arguments),
         Command::Bench(InSections(arguments)) => bench::bench(arguments),
         Command::NativeWorker(arguments) => validate::worker(arguments),
         Command::Machines(arguments) => machines::machines(arguments),
@@ -166,6 +165,12 @@ fn print_advice(arguments: &advise::AdviseArguments) -> Result<(), Failure> {
     let (output, judged) = advise::advise(arguments, &mut StageBars::default(), &stop)?;
     output.print(arguments.json)?;
     judged
+}
+
+/// Measures a program with and without advice, and prints what was found.
+fn measure(arguments: &verify::VerifyArguments) -> Result<(), Failure> {
+    let stop = perforate_record::stop_or_end_on_interrupt()?;
+    verify::run(arguments, &mut StageBars::default(), &stop)?.print(arguments.json)
 }
 
 /// Refuses an empty command after `--`, which an unset shell variable may cause. clap would treat it like a

@@ -4,6 +4,7 @@
 mod text;
 
 use std::ffi::OsString;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -87,10 +88,11 @@ fn gain_ratio(text: &str) -> Result<GainRatio, String> {
         .ok_or_else(|| "expected a ratio in its interval, such as 1.21 or 1.21,1.13-1.29".into())
 }
 
-/// Measures a program with and without advice, and judges a prediction.
+/// Measures a program with and without advice, and judges a prediction. Setting `stop` ends the measurement.
 pub fn run(
     arguments: &VerifyArguments,
     reporter: &mut dyn Reporter,
+    stop: &AtomicBool,
 ) -> Result<CommandOutput, Failure> {
     let everything = AdvisedArea::everything();
     let advice = if arguments.area.is_empty() { &everything } else { &arguments.area };
@@ -106,7 +108,7 @@ pub fn run(
             ClockName::Wall => Clock::Wall,
         },
     };
-    let found = verify(&arguments.program, advice, arguments.predicted, &options, reporter)?;
+    let found = verify(&arguments.program, advice, arguments.predicted, &options, stop, reporter)?;
     Ok(CommandOutput { json: json_line(&found), text: text(&found) })
 }
 

@@ -66,6 +66,9 @@ pub enum HostError {
     /// text says why.
     #[error("{0}")]
     Verify(String),
+    /// The user stopped the measurement of a program.
+    #[error("stopped while the program was measured")]
+    Stopped,
     /// A recorded trace cannot be read or copied.
     #[error(transparent)]
     Trace(#[from] perforate_trace::TraceError),

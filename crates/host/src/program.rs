@@ -6,6 +6,7 @@ use std::mem::MaybeUninit;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::panic::resume_unwind;
 use std::process::{Child, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,8 @@ const TUNABLE: &str = "glibc.malloc.hugetlb=1";
 const SAMPLE_PERIOD: Duration = Duration::from_millis(20);
 /// Longest duration between two samples of a program that is timed.
 const LONGEST_SAMPLE_PERIOD: Duration = Duration::from_secs(2);
+/// Longest duration between two questions whether the user stops a program that is timed.
+const STOP_PERIOD: Duration = Duration::from_millis(100);
 
 /// Durations and counts of one run of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,6 +59,35 @@ pub(crate) struct Start<'a> {
     pub disables_large_pages: bool,
     /// True to make the program the leader of a process group, which is killed with this process.
     pub leads_group: bool,
+}
+
+/// Ends of a program that is timed, other than its own.
+#[derive(Clone, Copy)]
+pub(crate) struct Limits<'a> {
+    /// Longest time of the run.
+    pub time: Duration,
+    /// True once the user wants no more runs.
+    pub stop: &'a AtomicBool,
+}
+
+impl Limits<'_> {
+    /// The limit that a program has reached which has run for `elapsed`.
+    fn reached(&self, elapsed: Duration) -> Option<Killed> {
+        if self.stop.load(Ordering::Relaxed) {
+            Some(Killed::Stopped)
+        } else {
+            (elapsed >= self.time).then_some(Killed::Late)
+        }
+    }
+}
+
+/// Reason for which a timed program was killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Killed {
+    /// It took too long.
+    Late,
+    /// The user wants no more runs.
+    Stopped,
 }
 
 impl<'a> Start<'a> {
@@ -110,37 +142,42 @@ impl<'a> Start<'a> {
     }
 
     /// Runs the program to its end, measures it, and meanwhile calls `sample` with its process id, with at most
-    /// 1 % of a processor's time. Kills the program's process group after the time `limit`, and then returns `None`;
+    /// 1 % of a processor's time. Kills the program's process group at a limit, and then returns the reason;
     /// otherwise at the end of the program, so that nothing it left behind disturbs later runs. The program
     /// must lead a group.
     pub fn observe(
         &self,
-        limit: Duration,
+        limits: Limits<'_>,
         mut sample: impl FnMut(u32) + Send,
-    ) -> Result<Option<ProgramTime>, HostError> {
+    ) -> Result<Result<ProgramTime, Killed>, HostError> {
         const FAILED: &str = "waiting for the program";
         let counting = Counting::of_next_program().ok();
         let started = Instant::now();
         let child = self.spawn()?;
         let process = child.id();
         let (ended, end) = mpsc::channel::<()>();
-        let (waited, is_late) = std::thread::scope(|scope| {
+        let (waited, killed) = std::thread::scope(|scope| {
             let sampler = scope.spawn(move || {
-                let mut pause = SAMPLE_PERIOD;
+                let mut next_sample = SAMPLE_PERIOD;
                 loop {
-                    let left = limit.saturating_sub(started.elapsed());
-                    match end.recv_timeout(pause.min(left)) {
+                    let pause = next_sample.min(limits.time).saturating_sub(started.elapsed());
+                    match end.recv_timeout(pause.min(STOP_PERIOD)) {
                         Err(mpsc::RecvTimeoutError::Timeout) => {}
-                        _ => return false,
+                        _ => return None,
                     }
-                    if started.elapsed() >= limit {
+                    let killed = limits.reached(started.elapsed());
+                    if killed.is_some() {
                         kill_group(process);
-                        return true;
+                        return killed;
+                    }
+                    if started.elapsed() < next_sample {
+                        continue;
                     }
                     let before = thread_time();
                     sample(process);
                     let taken = thread_time().saturating_sub(before);
-                    pause = (99 * taken).clamp(SAMPLE_PERIOD, LONGEST_SAMPLE_PERIOD);
+                    let pause = (99 * taken).clamp(SAMPLE_PERIOD, LONGEST_SAMPLE_PERIOD);
+                    next_sample = started.elapsed() + pause;
                 }
             });
             // The process id stays the program's until the sampler no longer uses it.
@@ -148,13 +185,14 @@ impl<'a> Start<'a> {
             let elapsed = started.elapsed();
             kill_group(process);
             drop(ended);
-            let is_late = sampler.join().unwrap_or_else(|panic| resume_unwind(panic));
-            (waited.map(|()| elapsed), is_late)
+            let killed = sampler.join().unwrap_or_else(|panic| resume_unwind(panic));
+            (waited.map(|()| elapsed), killed)
         });
         let elapsed = waited.map_err(HostError::system(FAILED))?;
         let (status, usage) = wait(&child).map_err(HostError::system(FAILED))?;
         let counters = counting.map_or_else(Readings::default, |mut counting| counting.read());
-        Ok((!is_late).then(|| ProgramTime::new(elapsed, status, &usage, counters)))
+        let time = ProgramTime::new(elapsed, status, &usage, counters);
+        Ok(killed.map_or(Ok(time), Err))
     }
 
     /// Runs the program to its end, and meanwhile calls `sample` with its process id. Returns the exit
@@ -325,6 +363,25 @@ mod tests {
                 assert!(!time.counters.is_empty());
             }
             Err(absence) => println!("skipped: {absence}"),
+        }
+    }
+
+    /// A sleeping program is killed at either limit, long before its end.
+    #[test]
+    fn timed_programs_end_at_their_limits() {
+        let program = words(&["sleep", "600"]);
+        let start = Start {
+            leads_group: true,
+            ..Start::new(&program, Paging::Large, last_allowed_processor())
+        };
+        for (milliseconds, stops, expected) in
+            [(50, false, Killed::Late), (600_000, true, Killed::Stopped)]
+        {
+            let stop = AtomicBool::new(false);
+            let limits = Limits { time: Duration::from_millis(milliseconds), stop: &stop };
+            // The program runs when it is sampled.
+            let killed = start.observe(limits, |_| stop.store(stops, Ordering::Relaxed)).unwrap();
+            assert_eq!(killed, Err(expected));
         }
     }
 

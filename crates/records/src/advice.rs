@@ -135,7 +135,7 @@ impl SpeedRecord {
 #[serde(default)]
 pub struct AdviceRun {
     /// Name for readers: `as it is`, `4KB pages`, `64KB pages`, `recommended`, `best parts`,
-    /// `sizes by area`, `parts in 2MB`, `with 1GB pages`, `all large`, `1GB pages`, `free`.
+    /// `sizes by area`, `parts in 2MB`, `with 1GB pages`, `all large`, `if all can be had`, `1GB pages`, `free`.
     pub name: String,
     /// Size of the pages in bytes that all memory has where it can; `None` for runs with pages for parts of
     /// memory, and without translation.
@@ -417,10 +417,18 @@ pub struct AdviceRecord {
 }
 
 impl AdviceRecord {
+    /// Name of the run of the program as it is.
+    pub const AS_IT_IS: &str = "as it is";
+    /// Name of the run with 4KB pages.
+    pub const SMALL: &str = "4KB pages";
     /// Name of the run with the pages of the plan that is recommended, if the plan is for parts of memory.
     pub const RECOMMENDED: &str = "recommended";
     /// Name of the run with 2MB pages for all memory.
     pub const ALL_LARGE: &str = "all large";
+    /// Name of the run with the pages of the recommended plan in memory that nothing has fragmented.
+    pub const ALL_HAD: &str = "if all can be had";
+    /// Name of the run whose translation costs nothing.
+    pub const FREE: &str = "free";
 
     /// Run with the pages of the recommended plan: that of a plan for parts of memory, or the run with large pages
     /// for all memory if no such plan is recommended.

@@ -82,6 +82,12 @@ impl MemoryState {
         Ok(Self { kernel, snapshot: Some(snapshot), ..self })
     }
 
+    /// Returns a memory of this size that nothing has fragmented: no past, no snapshot, no injected fragmentation.
+    pub fn unfragmented(self) -> Self {
+        let kernel = KernelConfig { fragmentation: None, age: None, snapshot: None, ..self.kernel };
+        Self { kernel, snapshot: None, ..self }
+    }
+
     /// Returns the options of the kernel policies, with the layout of page sizes of this memory,
     /// and with a flag that is true if a simulated or recorded history of use has fragmented the
     /// memory.

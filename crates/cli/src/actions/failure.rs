@@ -175,9 +175,10 @@ impl Failure {
             | Self::Trace(TraceError::Workload { .. })
             | Self::Model(ModelError::Share(_))
             | Self::Experiment(ExperimentError::Unknown { .. }) => WRONG_USE,
-            Self::Interrupted | Self::Stopped(_) | Self::Record(RecordError::Interrupted) => {
-                INTERRUPTED
-            }
+            Self::Interrupted
+            | Self::Stopped(_)
+            | Self::Host(HostError::Stopped)
+            | Self::Record(RecordError::Interrupted) => INTERRUPTED,
             Self::WorthMore(_) => WORTH_MORE,
             _ => FAILED,
         }

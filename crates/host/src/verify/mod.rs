@@ -22,6 +22,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use perforate_records::{
@@ -33,7 +34,7 @@ use crate::counters::Readings;
 use crate::machine::LargePageSettings;
 use crate::preloading::check_preloading;
 use crate::proc::kernel_release;
-use crate::program::{ProgramTime, Start};
+use crate::program::{Killed, Limits, ProgramTime, Start};
 use crate::validate::order;
 use crate::{HostError, Reporter};
 
@@ -43,6 +44,8 @@ pub use numbering::AreaNumbers;
 use collapse::collapse;
 use preload::{AdvicePreload, PURPOSE, Parameters, Report};
 
+/// Number of runs of a round.
+const RUNS: u64 = 4;
 /// Shortest run in seconds that can be measured: the kernel counts processor time in steps of milliseconds.
 const LEAST_SECONDS: f64 = 0.05;
 /// Share of an area that should be in large pages after advice; below it, a note is added.
@@ -117,16 +120,19 @@ fn setting() -> Result<String, HostError> {
 }
 
 /// Runs a program as it is and with advice on areas of its memory, and judges a predicted ratio of the times
-/// (as it is ÷ advised). One run as it is comes before those that are measured.
+/// (as it is ÷ advised). One run as it is comes before those that are measured. Setting `stop` ends the present
+/// run and leaves the whole rounds before it.
 ///
 /// # Errors
 /// If advice has no effect on this system or cannot be given to the program, and if a run fails, ends at
-/// once, takes longer than the limit, or has none of the areas.
+/// once, takes longer than the limit, or has none of the areas; or if `stop` was set before the end of the first
+/// round.
 pub fn verify(
     program: &[OsString],
     advice: &[AdvisedArea],
     predicted: Option<GainRatio>,
     options: &Options,
+    stop: &AtomicBool,
     reporter: &mut dyn Reporter,
 ) -> Result<Verification, HostError> {
     let setting = setting()?;
@@ -134,20 +140,32 @@ pub fn verify(
         return Err(HostError::Verify("no area has advice; expected one at least".into()));
     }
     let preload = AdvicePreload::new(program, advice)?;
-    let measurement = Measurement { program, advice, options, preload, setting };
+    let measurement = Measurement { program, advice, options, preload, setting, stop };
     reporter.stage("measuring the program", "runs");
-    let total = u64::from(options.rounds.max(1)) * 4;
-    let (mut runs, mut reports) = (Vec::new(), Vec::new());
+    let rounds = options.rounds.max(1);
+    let total = u64::from(rounds) * RUNS;
+    let mut report = |done: usize| {
+        reporter.progress(Progress { done: done as u64 + 1, total: Some(total + 1) });
+    };
+    let mut runs = Vec::new();
     measurement.run(false, "the first run")?;
-    reporter.progress(Progress { done: 1, total: Some(total + 1) });
-    for is_advised in (0..options.rounds.max(1)).flat_map(order) {
+    report(0);
+    for is_advised in (0..rounds).flat_map(order) {
         let number = runs.len() + 1;
-        let (run, report) = measurement.run(is_advised, &format!("run {number} of {total}"))?;
-        runs.push(run);
-        reports.push(report);
-        reporter.progress(Progress { done: number as u64 + 1, total: Some(total + 1) });
+        match measurement.run(is_advised, &format!("run {number} of {total}")) {
+            Ok(run) => runs.push(run),
+            Err(HostError::Stopped) if runs.len() as u64 >= RUNS => break,
+            Err(error) => return Err(error),
+        }
+        report(number);
     }
-    measurement.outcome(runs, &reports, predicted)
+    let measured_rounds = runs.len() as u64 / RUNS;
+    runs.truncate((measured_rounds * RUNS) as usize);
+    let mut found = measurement.outcome(runs, predicted)?;
+    if measured_rounds < u64::from(rounds) {
+        found.notes.push(format!("stopped after {measured_rounds} of {rounds} rounds"));
+    }
+    Ok(found)
 }
 
 /// A program, and how it is measured.
@@ -157,6 +175,7 @@ struct Measurement<'a> {
     options: &'a Options,
     preload: AdvicePreload<'a>,
     setting: String,
+    stop: &'a AtomicBool,
 }
 
 /// The library's report at the end of a run, and the program's own setting.
@@ -192,7 +211,8 @@ impl Measurement<'_> {
         let resident =
             |areas: &[AreaPages]| areas.iter().map(|area| area.resident_bytes).sum::<u64>();
         let mut left = vec![0; self.advice.len()];
-        let time = start.observe(limit, |process| {
+        let limits = Limits { time: limit, stop: self.stop };
+        let time = start.observe(limits, |process| {
             let Ok(report) = self.preload.report() else { return };
             let mut now = sample::pages(process, self.advice, &report);
             if is_advised && self.collapse_shared(process, &report, &now, &mut left) {
@@ -203,8 +223,11 @@ impl Measurement<'_> {
                 is_disabled = has_disabled_large_pages(process);
             }
         })?;
-        let time = time.ok_or_else(|| {
-            failed(format!("took longer than {} s and was killed", limit.as_secs_f64()))
+        let time = time.map_err(|killed| match killed {
+            Killed::Late => {
+                failed(format!("took longer than {} s and was killed", limit.as_secs_f64()))
+            }
+            Killed::Stopped => HostError::Stopped,
         })?;
         match time.exit_code {
             Some(0) => {}
@@ -296,10 +319,10 @@ impl Measurement<'_> {
     /// Judges the measured runs.
     fn outcome(
         &self,
-        runs: Vec<VerifiedRun>,
-        reports: &[RunReport],
+        runs: Vec<(VerifiedRun, RunReport)>,
         predicted: Option<GainRatio>,
     ) -> Result<Verification, HostError> {
+        let (runs, reports): (Vec<_>, Vec<_>) = runs.into_iter().unzip();
         let clock = self.options.clock;
         let measured = Verification::ratio(&runs, clock).ok_or_else(|| {
             HostError::Verify(
@@ -324,7 +347,7 @@ impl Measurement<'_> {
             runs,
             notes: Vec::new(),
         };
-        verification.notes = self.notes(&verification, reports);
+        verification.notes = self.notes(&verification, &reports);
         Ok(verification)
     }
 

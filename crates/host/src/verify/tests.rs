@@ -3,6 +3,7 @@
 use std::alloc::{Layout, alloc};
 use std::ffi::CStr;
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use perforate_records::{AreaPages, Verification};
@@ -97,7 +98,8 @@ fn measured_with(
     let advice: Vec<AdvisedArea> = areas.iter().map(|area| area.parse().unwrap()).collect();
     let options = Options { rounds: 1, inherits: true, ..Options::default() };
     let mut reporter = Remembered::default();
-    let found = verify(&program, &advice, predicted, &options, &mut reporter);
+    let found =
+        verify(&program, &advice, predicted, &options, &AtomicBool::new(false), &mut reporter);
     let done = reporter.0.last().map(|progress| (progress.done, progress.total));
     assert!(found.is_err() || done == Some((5, Some(5))), "{done:?}");
     Some(found)
@@ -206,7 +208,8 @@ fn programs_that_cannot_be_measured() {
     let problem = |words: &[&str], areas: &[&str], options: Options| {
         let program: Vec<OsString> = words.iter().map(Into::into).collect();
         let advice: Vec<AdvisedArea> = areas.iter().map(|area| area.parse().unwrap()).collect();
-        let found = verify(&program, &advice, None, &options, &mut Remembered::default());
+        let (stop, mut reporter) = (AtomicBool::new(false), Remembered::default());
+        let found = verify(&program, &advice, None, &options, &stop, &mut reporter);
         found.unwrap_err().to_string()
     };
     let options = Options { rounds: 1, ..Options::default() };
@@ -228,4 +231,41 @@ fn programs_that_cannot_be_measured() {
     let found = problem(&["sh", "-c", "sleep 100 & sleep 100"], &["heap"], soon);
     assert_eq!(found, "sh, the first run (as it is): took longer than 0.3 s and was killed");
     assert!(started.elapsed() < Duration::from_secs(20));
+}
+
+/// Stops a measurement after a number of runs.
+struct Stopping<'a> {
+    after: u64,
+    stop: &'a AtomicBool,
+}
+
+impl Reporter for Stopping<'_> {
+    fn stage(&mut self, _: &str, _: &'static str) {}
+
+    fn progress(&mut self, progress: Progress) {
+        if progress.done == self.after {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The first of the counted runs is not measured, and the sixth is in the second round.
+#[test]
+fn a_stopped_measurement_keeps_its_whole_rounds() {
+    if LargePageSettings::now().get("enabled").is_none_or(|setting| setting == "never") {
+        return println!("SKIPPED: transparent_hugepage/enabled is never");
+    }
+    let count = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
+    let program: Vec<OsString> = ["sh", "-c", count].map(Into::into).into();
+    let advice = AdvisedArea::everything();
+    for (after, kept) in [(6, Some(4)), (5, Some(4)), (4, None)] {
+        let stop = AtomicBool::new(false);
+        let mut reporter = Stopping { after, stop: &stop };
+        let found = verify(&program, &advice, None, &Options::default(), &stop, &mut reporter).ok();
+        let is_noted = |found: &Verification| {
+            found.notes.iter().any(|note| note == "stopped after 1 of 3 rounds")
+        };
+        assert!(found.as_ref().is_none_or(is_noted));
+        assert_eq!(found.map(|found| found.runs.len()), kept, "{after}");
+    }
 }

@@ -117,13 +117,10 @@ pub(super) fn cautions(record: &AdviceRecord) -> String {
 fn cost_now(record: &AdviceRecord) -> f64 {
     let run =
         |name: &str| record.runs.iter().find(|run| run.name == name).map(|run| run.mapped_bytes);
-    run(AS_IT_IS).zip(run(SMALL)).map_or(0.0, |(now, small)| now - small)
+    run(AdviceRecord::AS_IT_IS)
+        .zip(run(AdviceRecord::SMALL))
+        .map_or(0.0, |(now, small)| now - small)
 }
-
-/// Name of the run of the program as it is.
-const AS_IT_IS: &str = "as it is";
-/// Name of the run with 4KB pages.
-const SMALL: &str = "4KB pages";
 
 /// A speed-up with its range, as in “1.21× (1.13 to 1.29)”.
 pub(super) fn speed(speed: SpeedRecord) -> String {
@@ -212,9 +209,9 @@ pub(super) fn reasons(record: &AdviceRecord) -> Vec<String> {
         ),
     };
     let now = format!("As it is: transparent_hugepage/enabled={}.", record.now);
-    let all = of_run("all large")
+    let all = of_run(AdviceRecord::ALL_LARGE)
         .map(|all| format!("Large pages for all memory would make it {:.3}× as fast.", all.speed));
-    let free = of_run("free").map(|free| {
+    let free = of_run(AdviceRecord::FREE).map(|free| {
         let speeds = record.runs.iter().filter_map(|run| run.speed);
         let bound = match speeds.into_iter().any(|run| run.speed > free.speed + ROUNDING) {
             false => "no pages can gain more by translation",
@@ -345,7 +342,7 @@ mod tests {
             ..AdviceRun::default()
         };
         let costs = AdviceRecord {
-            runs: vec![run(AS_IT_IS, 220 * MB), run(SMALL, 100 * MB)],
+            runs: vec![run(AdviceRecord::AS_IT_IS, 220 * MB), run(AdviceRecord::SMALL, 100 * MB)],
             ..record(AdviceVerdict::CostsMemory, (1.0, 0.99, 1.0))
         };
         assert_eq!(

@@ -8,6 +8,7 @@ mod records;
 mod risks;
 mod runs;
 mod sizes;
+mod switches;
 mod verification;
 
 use std::path::Path;
@@ -16,16 +17,15 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use perforate_advice::remedy::{Aim, Library, Surroundings, remedies, size_for_all};
+use perforate_advice::remedy::{Library, Surroundings};
 use perforate_advice::{
     Analysis, MeasuredPart, ModelError, Outcome, SpeedRange, Verdict, WalkCounts, effect_sources,
 };
 use perforate_host::machine::{LargePageSettings, kernel_version, program_files, versioned};
 use perforate_records::{
-    AdviceError, AdviceEvidence, AdviceRecord, AdviceStep, AdviceVerdict, EvidenceKind,
-    LEAST_ACCESSES, SpeedRecord,
+    AdviceError, AdviceEvidence, AdviceRecord, AdviceVerdict, EvidenceKind, LEAST_ACCESSES,
+    SpeedRecord, Verification,
 };
-use perforate_report::more_memory;
 use perforate_report::text::compact;
 use perforate_sim::{Observer, Progress, ResolvedRun, WarmupLength, open_workload};
 
@@ -37,6 +37,7 @@ pub use ranking::{advise_on_process, advise_on_samples};
 use records::{areas, curve, pieces};
 use risks::Figures;
 use runs::{Choices, Timed};
+use switches::Switches;
 pub use verification::verify_advice;
 
 /// Observer of the stages of the work.
@@ -59,6 +60,21 @@ pub struct AdviceQuestion<'a> {
     pub notes: Vec<String>,
 }
 
+/// Advice with what its steps are made from.
+pub struct Advice {
+    /// The advice.
+    pub record: AdviceRecord,
+    switches: Switches,
+}
+
+impl Advice {
+    /// Adds a measurement, whose verdict and steps replace those of the simulation.
+    pub fn add_verification(&mut self, found: Verification) {
+        self.record.add_verification(found);
+        self.record.steps = self.switches.steps(self.record.verdict);
+    }
+}
+
 /// Analyses a trace or workload, times the program as it is, with large pages and as recommended, and writes
 /// down what follows.
 ///
@@ -68,7 +84,7 @@ pub fn advise(
     request: &RunRequest,
     question: &AdviceQuestion<'_>,
     observer: &mut dyn AdviceObserver,
-) -> Result<AdviceRecord, Failure> {
+) -> Result<Advice, Failure> {
     if request.spec.measuring.functional {
         let problem = "--functional: advice needs times; expected no --functional";
         return Err(Failure::Usage(problem.into()));
@@ -78,21 +94,22 @@ pub fn advise(
     let run = request.resolve(Some(question.workload), schemes, &|_, _| ())?;
     let analysis = analyse(&run, observer)?;
     if analysis.accesses < LEAST_ACCESSES {
-        return Ok(AdviceRecord {
+        let record = AdviceRecord {
             verdict: AdviceVerdict::TooLittle,
             notes: question.notes.clone(),
             ..evidence_record(question, &run, &analysis)
-        });
+        };
+        return Ok(Advice { record, switches: Switches::default() });
     }
     let plans = if analysis.has_events { Plan::candidates(&analysis) } else { Vec::new() };
     let choices = Choices {
         sizes: sizes::other_sizes(&run.machine.tlb, &analysis.areas),
-        all: analysis.has_events.then(|| Plan::All.advised(&analysis)),
-        plans: plans.iter().map(|(name, plan)| (*name, plan.advised(&analysis))).collect(),
+        all: analysis.has_events.then(|| Plan::All.requests(&analysis)),
+        plans: plans.iter().map(|(name, plan)| (*name, plan.requests(&analysis))).collect(),
     };
     let timed = Timed::run(request, question, &hosts, choices, analysis.instructions, observer)?;
     let error = ModelError::of(&effect_sources()?, !hosts.is_empty())?;
-    Ok(record(question, &run, &analysis, plans, &timed, &error))
+    Ok(assemble(question, &run, &analysis, plans, &timed, &error))
 }
 
 /// Longest time between two questions whether the user cancels the analysis.
@@ -161,15 +178,15 @@ fn surroundings(question: &AdviceQuestion<'_>, analysis: &Analysis) -> Surroundi
     }
 }
 
-/// Assembles the record of an analysis and its timed runs.
-fn record(
+/// Assembles the advice of an analysis and its timed runs.
+fn assemble(
     question: &AdviceQuestion<'_>,
     run: &ResolvedRun,
     analysis: &Analysis,
     plans: Vec<(&'static str, Plan)>,
     timed: &Timed,
     error: &ModelError,
-) -> AdviceRecord {
+) -> Advice {
     let facts = surroundings(question, analysis);
     let chosen = timed.recommended();
     let plan = chosen.map_or(Plan::All, |index| plans[index].1.clone());
@@ -187,17 +204,6 @@ fn record(
     let verdict =
         outcome.as_ref().map_or(AdviceVerdict::Ranking, |outcome| word(Verdict::of(outcome)));
     let advised = ranges(analysis, &plan);
-    let aim = match verdict {
-        AdviceVerdict::CostsMemory => Some(Aim::Off),
-        AdviceVerdict::AlreadyOn | AdviceVerdict::NotWorth => None,
-        _ if advised.is_empty() => None,
-        _ => Some(Aim::Ranges(advised.clone())),
-    };
-    let mut steps = aim.map(|aim| remedies(&facts, &aim)).unwrap_or_default();
-    if let Some((order, speed, more)) = timed.frugal_size().filter(|_| !steps.is_empty()) {
-        let effect = format!("{speed:.3}× as fast as it is, for {}", more_memory(more as f64));
-        steps.extend(size_for_all(&facts, order.bytes(), &effect));
-    }
     let gives_ranges = !matches!(verdict, AdviceVerdict::CostsMemory | AdviceVerdict::AlreadyOn);
     let mut notes = question.notes.clone();
     notes.extend(timed.notes());
@@ -208,7 +214,7 @@ fn record(
         low: range.range.0,
         high: range.range.1,
     };
-    AdviceRecord {
+    let record = AdviceRecord {
         verdict,
         gain: gain.map(speed),
         gained: gained.map(|range| match timed.is_small_now() {
@@ -236,10 +242,10 @@ fn record(
             &Figures {
                 additional_bytes: timed.additional_bytes(chosen),
                 large_bytes: timed.large_bytes(chosen),
+                if_all_had: timed.if_all_had(),
                 is_own_memory: run.memory.snapshot.is_some(),
             },
         ),
-        steps: steps.into_iter().map(step).collect(),
         error: AdviceError {
             pairs: error.pairs,
             least_factor: error.factor.0,
@@ -250,7 +256,10 @@ fn record(
         },
         notes,
         ..evidence_record(question, run, analysis)
-    }
+    };
+    let switches = Switches { facts, ranges: advised, frugal_size: timed.frugal_size() };
+    let steps = switches.steps(verdict);
+    Advice { record: AdviceRecord { steps, ..record }, switches }
 }
 
 /// Record of a program and of the evidence, without a verdict.
@@ -290,11 +299,6 @@ fn description(analysis: &Analysis) -> String {
         compact(analysis.accesses as f64),
         compact(walks),
     )
-}
-
-fn step(remedy: perforate_advice::remedy::Remedy) -> AdviceStep {
-    let perforate_advice::remedy::Remedy { title, lines, effect, source } = remedy;
-    AdviceStep { title, lines, effect, source: source.into() }
 }
 
 const fn word(verdict: Verdict) -> AdviceVerdict {

@@ -9,16 +9,18 @@ use perforate_records::AdviceRange;
 use perforate_sim::AdvisedRanges;
 
 use super::plan::{NEXT_TO_NOTHING, Plan, area_of, touched};
+use super::runs::Requests;
 
 impl Plan {
-    /// Ranges of addresses for which the program requests larger pages.
-    pub fn advised(&self, analysis: &Analysis) -> AdvisedRanges {
+    /// The program's requests for larger pages.
+    pub fn requests(&self, analysis: &Analysis) -> Requests {
         let range = |range: &AdvisedRange| perforate_sim::AdvisedRange {
             process: range.process,
             bytes: range.bytes.clone(),
             order: (range.page_bytes / 4096).ilog2() as u8,
         };
-        AdvisedRanges::new(ranges(analysis, self).iter().map(range).collect())
+        let ranges = AdvisedRanges::new(ranges(analysis, self).iter().map(range).collect());
+        Requests { ranges, large_bytes: self.large_bytes(analysis) }
     }
 }
 

@@ -6,10 +6,9 @@ use perforate_host::machine::{free_large_bytes, numa_nodes};
 use perforate_records::AdviceRisk;
 
 use super::plan::Plan;
+use super::runs::MOST;
 
 const MB: f64 = 1_048_576.0;
-/// Share of the advised memory that large pages have to hold, 0–1, or else compaction is a risk.
-const MOST: f64 = 0.9;
 /// Lifetime of an area, as a share of the instructions, below which it is short.
 const SHORT: f64 = 0.1;
 /// Additional memory in bytes from which it is a risk.
@@ -21,6 +20,9 @@ pub struct Figures {
     pub additional_bytes: i64,
     /// Memory in large pages, in bytes.
     pub large_bytes: f64,
+    /// Speed over the program as it is, and memory in large pages in bytes, in memory that is not fragmented; `None` if
+    /// that was not timed.
+    pub if_all_had: Option<(f64, f64)>,
     /// True if the simulated memory is that of this machine now.
     pub is_own_memory: bool,
 }
@@ -89,11 +91,18 @@ fn contiguity(
         Some(value) => format!("; defrag is {value}: page faults do not wait for compaction"),
         None => String::new(),
     };
+    let all = figures.if_all_had.map_or_else(String::new, |(speed, had)| {
+        format!(
+            ". If nothing fragmented this memory, {:.0} MB would get them, and the program would be {speed:.3}× as \
+             fast as it is now: so much can MADV_COLLAPSE and khugepaged bring once it runs, or a machine that has \
+             just started",
+            had / MB
+        )
+    });
     risk(
         "Not all of it can be had",
         format!(
-            "of {:.0} MB advised, {:.0} MB get large pages at first touch in {memory}{free}. The rest lies in \
-             fragmented memory, or is mapped in parts of less than 2MB{defrag}",
+            "of {:.0} MB advised, {:.0} MB get large pages at first touch in {memory}{free}{defrag}{all}",
             wanted / MB,
             had / MB
         ),
@@ -163,8 +172,12 @@ mod tests {
 
     #[test]
     fn more_memory_is_a_risk_and_khugepaged_adds_to_it() {
-        let figures =
-            |additional_bytes| Figures { additional_bytes, large_bytes: 0.0, is_own_memory: false };
+        let figures = |additional_bytes| Figures {
+            additional_bytes,
+            large_bytes: 0.0,
+            if_all_had: None,
+            is_own_memory: false,
+        };
         let facts = Surroundings {
             settings: [("khugepaged/max_ptes_none".to_owned(), "511".to_owned())].into(),
             ..Surroundings::default()

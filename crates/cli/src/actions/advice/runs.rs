@@ -1,7 +1,7 @@
 //! Timed runs: the program as it is, with 4KB pages, with large pages, with free translation, as recommended.
 
 use perforate_advice::{PageOrder, WORTH_EFFORT};
-use perforate_records::{AdviceRun, SpeedRecord};
+use perforate_records::{AdviceRecord, AdviceRun, SpeedRecord};
 use perforate_sim::{AdvisedRanges, Composition, ResolvedRun, RunResult, SimError, run};
 
 use super::defaults::changed;
@@ -32,6 +32,8 @@ const WHOLE_RUN: &str = "whole_run_ipc";
 const LONGEST_FULL: u64 = 15_000_000;
 /// Share of the gain of large pages for all memory, 0–1, that parts need to be recommended.
 const ENOUGH_OF_ALL: f64 = 0.8;
+/// Share of the requested large pages, 0–1, that memory has to have; with fewer, it is timed what all of them would gain.
+pub const MOST: f64 = 0.9;
 /// Share of the program's memory, 0–1, that a size between has to save over 2MB pages to be recommended.
 const LEAST_SAVED: f64 = 0.02;
 /// Difference of two speeds below which parts are as good as all.
@@ -49,12 +51,20 @@ pub type ToRecord<'a> = dyn Fn(&[(f64, f64)]) -> Option<SpeedRecord> + 'a;
 pub struct Choices {
     /// Sizes of pages for all memory besides 4KB and 2MB.
     pub sizes: Vec<PageOrder>,
-    /// All memory that takes advice, for the run with 2MB pages everywhere; `None` if the trace does not say what
-    /// was mapped. Then all memory has the large pages that the scheme gives it.
-    pub all: Option<AdvisedRanges>,
-    /// Memory for which each plan requests larger pages as soon as it is mapped, with the plan's name: the cheapest
-    /// plan first, one with 1GB pages last.
-    pub plans: Vec<(&'static str, AdvisedRanges)>,
+    /// Requests for all memory that takes advice, for the run with 2MB pages everywhere; `None` if the trace does not
+    /// say what was mapped. Then all memory has the large pages that the scheme gives it.
+    pub all: Option<Requests>,
+    /// Requests of each plan, with its name: the cheapest plan first, one with 1GB pages last.
+    pub plans: Vec<(&'static str, Requests)>,
+}
+
+/// Memory for which the program requests larger pages as soon as it is mapped.
+#[derive(Clone)]
+pub struct Requests {
+    /// Addresses and sizes of pages.
+    pub ranges: AdvisedRanges,
+    /// Memory in bytes for which pages of 2MB or more are requested.
+    pub large_bytes: u64,
 }
 
 /// Results of the timed runs.
@@ -65,6 +75,9 @@ pub struct Timed {
     all: Vec<RunResult>,
     /// Runs of the program with the requests of each plan besides, with the plan's name.
     plans: Vec<(&'static str, Vec<RunResult>)>,
+    /// Runs of the program with the recommended requests in memory that nothing has fragmented; empty unless fragmented
+    /// memory has too few large pages for them.
+    all_had: Vec<RunResult>,
     /// Scheme of the program as it is.
     now: &'static str,
     /// Schemes of the host that are assumed; empty for a machine that is not virtual.
@@ -98,15 +111,18 @@ impl Timed {
         own.retain(|scheme| *scheme == now || *scheme != ALL);
         let of_sizes: Vec<String> = choices.sizes.iter().copied().map(sizes::scheme).collect();
         own.extend(of_sizes.iter().map(String::as_str));
-        let mut timed = |schemes: &[&str], more: Option<AdvisedRanges>, stage: &str| {
+        let mut timed = |schemes: &[&str], more: Option<&Requests>, is_fragmented, stage: &str| {
             observer.on_stage(stage, "instructions");
             // Options are checked for all schemes: some have no effect on 4KB pages.
             let all = pairs(&all_schemes, hosts)?;
             let mut resolved = request.resolve(Some(question.workload), all, &|_, _| ())?;
             resolved.schemes = pairs(schemes, hosts)?;
             if let Some(more) = more {
-                let ranges = resolved.workload.advised.ranges().iter().chain(more.ranges());
+                let ranges = resolved.workload.advised.ranges().iter().chain(more.ranges.ranges());
                 resolved.workload.advised = AdvisedRanges::new(ranges.cloned().collect());
+            }
+            if !is_fragmented {
+                resolved.memory = resolved.memory.unfragmented();
             }
             match run(&resolved, observer) {
                 Err(SimError::SampledTwice) => {
@@ -117,14 +133,31 @@ impl Timed {
                 results => Ok::<_, Failure>(results?),
             }
         };
-        let own = timed(&own, None, "timing the program as it is")?;
-        let all = timed(&[ALL], choices.all, "timing large pages for all memory")?;
+        let own = timed(&own, None, true, "timing the program as it is")?;
+        let Choices { sizes, all: requests, plans: candidates } = choices;
+        let all = timed(&[ALL], requests.as_ref(), true, "timing large pages for all memory")?;
         let mut plans = Vec::new();
-        for (name, ranges) in choices.plans {
-            let runs = timed(&[ADVISED], Some(ranges), "timing the program as recommended")?;
-            plans.push((name, runs));
+        for (name, requests) in &candidates {
+            let runs =
+                timed(&[ADVISED], Some(requests), true, "timing the program as recommended")?;
+            plans.push((*name, runs));
         }
-        Ok(Self { own, all, plans, now, hosts: hosts.to_vec(), sizes: choices.sizes })
+        let hosts = hosts.to_vec();
+        let mut found = Self { own, all, plans, all_had: Vec::new(), now, hosts, sizes };
+        let (scheme, requests) = match found.recommended() {
+            Some(plan) => (ADVISED, Some(&candidates[plan].1)),
+            None => (ALL, requests.as_ref()),
+        };
+        if let Some(requests) = requests.filter(|requests| found.lacks(requests)) {
+            let stage = "timing memory that is not fragmented";
+            found.all_had = timed(&[scheme], Some(requests), false, stage)?;
+        }
+        Ok(found)
+    }
+
+    /// True if the recommended run has too few of the large pages that are requested.
+    fn lacks(&self, requests: &Requests) -> bool {
+        self.large_bytes(self.recommended()) < MOST * requests.large_bytes as f64
     }
 
     /// Runs under a scheme, one for each assumption about the host.
@@ -149,6 +182,14 @@ impl Timed {
     /// Speed with translation that costs nothing over the speed as it is.
     pub fn free_over_now(&self) -> Speeds {
         speeds(&self.of(FREE), &self.of(self.now))
+    }
+
+    /// Speed with the recommended pages over the speed as it is, and their bytes, if memory is not fragmented; `None`
+    /// unless fragmented memory has too few large pages.
+    pub fn if_all_had(&self) -> Option<(f64, f64)> {
+        let runs: Vec<&RunResult> = self.all_had.iter().collect();
+        let speeds = speeds(&runs, &self.of(self.now));
+        Some((mean(speeds.iter().map(|(speed, _)| *speed))?, large_bytes(&runs)))
     }
 
     /// True if the program runs as with 4KB pages as it is.
@@ -213,7 +254,7 @@ impl Timed {
 
     /// Large pages of the program as recommended, at their peak, in bytes.
     pub fn large_bytes(&self, plan: Option<usize>) -> f64 {
-        counter(&self.with(plan), "large_pages") * (2 << 20) as f64
+        large_bytes(&self.with(plan))
     }
 
     /// Records of the runs; `record` converts speed-ups.
@@ -226,17 +267,18 @@ impl Timed {
         };
         let large = Some(PageOrder::LARGE.bytes());
         let mut rows = vec![
-            ("as it is".to_owned(), None, now.clone()),
-            ("4KB pages".into(), Some(PageOrder::BASE.bytes()), self.of(SMALL)),
+            (AdviceRecord::AS_IT_IS.to_owned(), None, now.clone()),
+            (AdviceRecord::SMALL.into(), Some(PageOrder::BASE.bytes()), self.of(SMALL)),
         ];
         rows.extend(smaller.into_iter().map(sized));
         rows.extend(self.plans.iter().enumerate().map(|(index, (name, runs))| {
-            let name = if plan == Some(index) { "recommended" } else { name };
+            let name = if plan == Some(index) { AdviceRecord::RECOMMENDED } else { name };
             (name.to_owned(), None, runs.iter().collect())
         }));
-        rows.push(("all large".into(), large, self.all.iter().collect()));
+        rows.push((AdviceRecord::ALL_LARGE.into(), large, self.all.iter().collect()));
+        rows.push((AdviceRecord::ALL_HAD.into(), None, self.all_had.iter().collect()));
         rows.extend(huge.into_iter().map(sized));
-        rows.push(("free".into(), None, self.of(FREE)));
+        rows.push((AdviceRecord::FREE.into(), None, self.of(FREE)));
         let rows = rows.into_iter().filter(|(_, _, results)| !results.is_empty());
         rows.map(|(name, page_bytes, results)| AdviceRun {
             name,
@@ -329,6 +371,11 @@ fn are_same(runs: &[&RunResult], others: &[&RunResult]) -> bool {
     runs.iter().zip(others).all(|(run, other)| figures(run) == figures(other))
 }
 
+/// Large pages at their peak, in bytes.
+fn large_bytes(runs: &[&RunResult]) -> f64 {
+    counter(runs, "large_pages") * (2 << 20) as f64
+}
+
 fn memory(runs: &[&RunResult]) -> f64 {
     counter(runs, "mapped_bytes")
 }
@@ -375,7 +422,7 @@ mod tests {
             }
         };
         let plans = vec![(BEST_PARTS, advised)];
-        Timed { own, all, plans, now: "4k", hosts, sizes: Vec::new() }
+        Timed { own, all, plans, all_had: Vec::new(), now: "4k", hosts, sizes: Vec::new() }
     }
 
     #[test]

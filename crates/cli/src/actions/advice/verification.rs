@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 use perforate_host::verify::{AdvisedArea, AreaNumbers, Options, verify};
 use perforate_host::{HostError, Reporter};
@@ -13,9 +14,6 @@ use perforate_types::Chunk;
 use super::runs::{BEST_PARTS, PARTS_IN_2MB};
 use crate::actions::Failure;
 
-/// Name of the run whose pages are measured if nothing is recommended.
-const ALL_LARGE: &str = "all large";
-const RECOMMENDED: &str = "recommended";
 /// Size of the pages that are measured, in bytes.
 const LARGE_BYTES: u64 = 2 << 20;
 
@@ -24,12 +22,14 @@ const LARGE_BYTES: u64 = 2 << 20;
 /// advice is from: it tells which area of another run an address belongs to.
 ///
 /// # Errors
-/// The trace cannot be read, the kernel follows no advice, or the program fails.
+/// The trace cannot be read, the kernel follows no advice, the program fails, or `stop` was set before the end of
+/// the first round.
 pub fn verify_advice(
     record: &AdviceRecord,
     trace: &Path,
     program: &[OsString],
     rounds: u32,
+    stop: &AtomicBool,
     reporter: &mut dyn Reporter,
 ) -> Result<Verification, Failure> {
     let addresses: Vec<Range<u64>> = record.ranges.iter().filter_map(address_range).collect();
@@ -45,7 +45,7 @@ pub fn verify_advice(
     let other_sizes = record.ranges.iter().any(|range| range.page_bytes != LARGE_BYTES);
     let run = predicted_run(record, addresses.is_empty(), other_sizes);
     let options = Options { rounds, ..Options::default() };
-    let mut found = verify(program, &advice, predicted(record, run), &options, reporter)?;
+    let mut found = verify(program, &advice, predicted(record, run), &options, stop, reporter)?;
     if unnamed > 0 {
         found.notes.push(format!(
             "{} KB of the recommended ranges lie in mappings of less than 2MB, which are not advised",
@@ -69,10 +69,10 @@ fn predicted_run(record: &AdviceRecord, is_all: bool, other_sizes: bool) -> &'st
     let has = |name: &&str| record.runs.iter().any(|run| run.name == *name);
     let names: &[&str] = match (is_all, other_sizes) {
         (true, _) => &[],
-        (_, true) => &[PARTS_IN_2MB, BEST_PARTS, RECOMMENDED],
-        _ => &[RECOMMENDED],
+        (_, true) => &[PARTS_IN_2MB, BEST_PARTS, AdviceRecord::RECOMMENDED],
+        _ => &[AdviceRecord::RECOMMENDED],
     };
-    names.iter().copied().find(has).unwrap_or(ALL_LARGE)
+    names.iter().copied().find(has).unwrap_or(AdviceRecord::ALL_LARGE)
 }
 
 fn address_range(range: &perforate_records::AdviceRange) -> Option<Range<u64>> {
@@ -113,17 +113,17 @@ mod tests {
     #[test]
     fn the_range_moves_with_the_kernels_work() {
         let run = AdviceRun {
-            name: RECOMMENDED.into(),
+            name: AdviceRecord::RECOMMENDED.into(),
             speed: Some(SpeedRecord { speed: 1.25, sampling_half_width: 0.0, low: 1.0, high: 1.5 }),
             speed_with_kernel: Some(1.125),
             ..AdviceRun::default()
         };
         let mut record = AdviceRecord { runs: vec![run], ..AdviceRecord::default() };
         let expected = GainRatio { ratio: 1.125, low: 0.875, high: 1.375 };
-        assert_eq!(predicted(&record, RECOMMENDED), Some(expected));
-        assert_eq!(predicted(&record, ALL_LARGE), None);
+        assert_eq!(predicted(&record, AdviceRecord::RECOMMENDED), Some(expected));
+        assert_eq!(predicted(&record, AdviceRecord::ALL_LARGE), None);
         record.runs[0].speed_with_kernel = None;
-        assert_eq!(predicted(&record, RECOMMENDED).unwrap().ratio, 1.25);
+        assert_eq!(predicted(&record, AdviceRecord::RECOMMENDED).unwrap().ratio, 1.25);
     }
 
     #[test]
@@ -133,11 +133,15 @@ mod tests {
             let runs = names.iter().map(|name| run(name)).collect();
             predicted_run(&AdviceRecord { runs, ..AdviceRecord::default() }, is_all, other_sizes)
         };
-        let parts = [RECOMMENDED, PARTS_IN_2MB, ALL_LARGE];
-        assert_eq!(name(&parts, false, false), RECOMMENDED);
+        let parts = [AdviceRecord::RECOMMENDED, PARTS_IN_2MB, AdviceRecord::ALL_LARGE];
+        assert_eq!(name(&parts, false, false), AdviceRecord::RECOMMENDED);
         assert_eq!(name(&parts, false, true), PARTS_IN_2MB);
-        assert_eq!(name(&parts, true, false), ALL_LARGE);
-        assert_eq!(name(&[ALL_LARGE], false, false), ALL_LARGE, "they are recommended");
+        assert_eq!(name(&parts, true, false), AdviceRecord::ALL_LARGE);
+        assert_eq!(
+            name(&[AdviceRecord::ALL_LARGE], false, false),
+            AdviceRecord::ALL_LARGE,
+            "they are recommended"
+        );
     }
 
     #[test]
