@@ -1,21 +1,19 @@
 //! The analysis of a trace: areas, pieces, gains and the curve.
 
-use std::cmp::Reverse;
-use std::ops::Range;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use perforate_mmu::TlbConfig;
-use perforate_trace::{Source, TraceError};
+use perforate_trace::{Source, SourceMetadata, TraceError};
 use serde::Serialize;
 
-use crate::collect::{PageCounts, References, collect};
-use crate::filter::{PossibleOrders, filtered};
-use crate::marginal::{self, PiecePages, Simulations, additional_bytes};
-use crate::tlbs::{PageSizes, Walk, WalkCounts, orders_with_entries};
+use crate::candidates::{Candidates, Walked};
+use crate::collect::{References, collect};
+use crate::filter::PossibleOrders;
+use crate::marginal::{self, Simulations};
+use crate::tlbs::{WalkCounts, orders_with_entries};
 use crate::{
-    Area, AreaKind, Choice, ChoiceGain, ENOUGH, GainCurve, PageOrder, Piece, PieceUse,
-    TouchedRegions, pieces,
+    Area, ChoiceGain, ENOUGH, GainCurve, PageOrder, Piece, PieceUse, TouchedRegions, pieces,
 };
 
 /// Largest number of references that simulations of choices hear together: about half a minute of processor
@@ -23,10 +21,6 @@ use crate::{
 const WORK_OF_CHOICES: usize = 1_500_000_000;
 /// Largest number of references that simulations of the curve's points hear together.
 const WORK_OF_CURVE: usize = 500_000_000;
-/// Largest number of areas that are simulated as a whole with each page size.
-const MOST_AREAS: usize = 8;
-/// Share of all walks, 1/100, that an area needs for that.
-const AREA_SHARE: u64 = 100;
 
 /// Reason for which a trace cannot be analysed.
 #[derive(Debug, thiserror::Error)]
@@ -141,19 +135,11 @@ pub fn analyse(
     stop: &AtomicBool,
     on_progress: &mut (dyn FnMut(Progress) + Send),
 ) -> Result<Analysis, AdviceError> {
-    // What a simulation counted before it was stopped is no result.
-    let go_on = || match stop.load(Ordering::Relaxed) {
-        true => Err(AdviceError::Stopped),
-        false => Ok(()),
-    };
-    let perforate_trace::SourceMetadata { name: workload, has_events, .. } =
-        source.metadata().clone();
-    let mut all_references = References::default();
-    let memory = collect(source, part, &mut all_references, stop, on_progress)?;
+    let SourceMetadata { name: workload, has_events, .. } = source.metadata().clone();
+    let mut references = References::default();
+    let memory = collect(source, part, &mut references, stop, on_progress)?;
     let gigabytes: Vec<u64> = memory.ids.gigabytes().collect();
-    let ids = &memory.ids;
-    let simulations =
-        Simulations { tlb, ids, gigabytes: &gigabytes, references: &all_references, threads, stop };
+    let simulations = Simulations { tlb, ids: &memory.ids, gigabytes: &gigabytes, threads, stop };
     let on_progress = Mutex::new(on_progress);
     let report = |done: usize, total: usize| {
         let mut report = on_progress.lock().expect("progress does not panic");
@@ -161,196 +147,65 @@ pub fn analyse(
     };
 
     // All references: the choice of pieces, and so the page sizes that are possible, follow from its walks.
-    let mut walks = PageCounts::default();
-    let base = simulations.tlbs().run(&all_references, &simulations.base(), |walk| match walk {
-        Walk::To(id) => walks.add(id, 1),
-        Walk::Start => walks = PageCounts::default(),
-    });
-    go_on()?;
-    let ids_of = |area: &Area, bytes: &Range<u64>| {
-        memory.ids.ranges(area.process, &(bytes.start >> 12..bytes.end >> 12))
-    };
-    let walks_of = |area: &Area, bytes: &Range<u64>| {
-        ids_of(area, bytes).iter().map(|ids| walks.sum(ids)).sum::<u64>()
-    };
-    let use_of = |area: &Area, bytes: &Range<u64>| AreaUse {
-        pages: marginal::use_of(&memory, &ids_of(area, bytes)),
-        walks: walks_of(area, bytes),
-    };
-
-    let areas = &memory.areas;
+    let (base, walks) = simulations.base_walks(&references)?;
+    let walked = Walked { memory: &memory, walks: &walks };
     let orders = orders_with_entries(tlb);
-    let of_area = |area: &Area| ids_of(area, &area.bytes);
-    // Pages of all areas that may have larger ones, or of all but one area.
-    let eligible = |left_out: Option<usize>| {
-        let numbered = areas.iter().enumerate();
-        let others = numbered.filter(move |(number, _)| Some(*number) != left_out);
-        others.filter(|(_, area)| is_eligible(area.kind)).flat_map(|(_, area)| of_area(area))
-    };
     let mut possible = PossibleOrders::base(memory.ids.len());
     for order in orders.iter().filter(|order| **order < PageOrder::HUGE) {
-        eligible(None).for_each(|ids| possible.add(&ids, *order));
+        memory.eligible(None).for_each(|ids| possible.add(&ids, *order));
     }
-    let mut references = filtered(&all_references, &simulations.tlbs(), &possible);
-    go_on()?;
-    let runs = |work: usize| work / references.list.len().max(1);
-    let limit = (runs(WORK_OF_CHOICES) / orders.len()).clamp(16, pieces::MAXIMUM_PIECES);
+    let mut kept = simulations.filtered(&references, &possible)?;
+    let runs = |work: usize| work / kept.list.len().max(1);
+    let most_pieces = (runs(WORK_OF_CHOICES) / orders.len()).clamp(16, pieces::MAXIMUM_PIECES);
     let most_points = runs(WORK_OF_CURVE).clamp(12, marginal::MAXIMUM_POINTS);
-    let mut all = pieces::cut(areas, limit, walks_of);
-    let small = all.len();
-    if orders.contains(&PageOrder::HUGE) {
-        all.extend(pieces::gigabytes(areas, limit / 4, walks_of));
+    let candidates = Candidates::find(&walked, &orders, most_pieces);
+    if candidates.add_huge(&mut possible) {
+        kept = simulations.filtered(&references, &possible)?;
     }
-    let area_of = |piece: &Piece| &areas[piece.area.0 as usize];
-    let piece_uses: Vec<AreaUse> =
-        all.iter().map(|piece| use_of(area_of(piece), &piece.bytes)).collect();
-    let with_pages = |piece: Piece| {
-        let ids = ids_of(area_of(&piece), &piece.bytes);
-        (piece, PiecePages { ids })
-    };
-    let all: Vec<(Piece, PiecePages)> = all.into_iter().map(with_pages).collect();
-    let choices = choices(&all, small, &orders);
-    let huge = choices.iter().filter(|choice| choice.order == PageOrder::HUGE);
-    let huge: Vec<&Range<u32>> = huge.flat_map(|choice| &all[choice.piece].1.ids).collect();
-    if !huge.is_empty() {
-        huge.iter().for_each(|ids| possible.add(ids, PageOrder::HUGE));
-        references = filtered(&all_references, &simulations.tlbs(), &possible);
-    }
-    let simulations =
-        Simulations { tlb, ids, gigabytes: &gigabytes, references: &references, threads, stop };
-    drop(all_references);
+    drop(references);
 
-    let area_choices = area_choices(&areas_by_walks(areas, &walks_of), &choices, &all, &orders);
-    let enlarge_area = |sizes: &mut PageSizes, area: usize, order: PageOrder| {
-        eligible(Some(area)).for_each(|ids| sizes.enlarge(&ids, PageOrder::LARGE));
-        let ids = of_area(&areas[area]);
-        ids.iter().for_each(|ids| sizes.enlarge(ids, order.min(PageOrder::LARGE)));
-        if order == PageOrder::HUGE {
-            let own = all[small..].iter().filter(|(piece, _)| piece.area.0 as usize == area);
-            own.flat_map(|(_, pages)| &pages.ids).for_each(|ids| sizes.enlarge(ids, order));
-        }
-    };
-    // Configurations: the choices, then areas as a whole, and last 2MB pages everywhere.
-    let make = |number: usize| {
-        let mut sizes = simulations.base();
-        if let Some(Choice { piece, order }) = choices.get(number) {
-            all[*piece].1.ids.iter().for_each(|ids| sizes.enlarge(ids, *order));
-        } else if let Some(&(area, order)) = area_choices.get(number - choices.len()) {
-            enlarge_area(&mut sizes, area, order);
-        } else {
-            eligible(None).for_each(|ids| sizes.enlarge(&ids, PageOrder::LARGE));
-        }
-        sizes
-    };
-    let last = choices.len() + area_choices.len();
-    let counts = simulations.run_all(last + 1, &make, &|done| report(done, last + 1));
-    go_on()?;
-    let additional =
-        |number: usize, ids: &[Range<u32>]| additional_bytes(&memory, ids, &make(number));
-    let gain = |(number, &choice): (usize, &Choice)| ChoiceGain {
-        choice,
-        walks: counts[number].walks,
-        additional_bytes: additional(number, &all[choice.piece].1.ids),
-    };
-    let gains: Vec<ChoiceGain> = choices.iter().enumerate().map(gain).collect();
-    // The first choice of each area is 4KB.
-    let with_small = |area: usize| {
-        let is_one = |choice: &(usize, PageOrder)| *choice == (area, PageOrder::BASE);
-        area_choices.iter().position(is_one).map_or(0, |at| counts[choices.len() + at].walks)
-    };
-    let area_gain = |(number, &(area, order)): (usize, &(usize, PageOrder))| AreaGain {
-        area,
-        order,
-        saved_walks: with_small(area).saturating_sub(counts[number].walks),
-        additional_bytes: additional(number, &of_area(&areas[area])),
-    };
-    let area_gains = (choices.len()..).zip(&area_choices).map(area_gain);
-    let area_gains = area_gains.filter(|gain| gain.order != PageOrder::BASE).collect();
-    let all_large_bytes = additional(last, &eligible(None).collect::<Vec<_>>());
+    let total = candidates.configurations();
+    let make = |number: usize| candidates.sizes(number);
+    let counts = simulations.run_all(&kept, total, &make, &|done| report(done, total))?;
+    let gains = candidates.gains(&counts);
     let (huge, others): (Vec<ChoiceGain>, Vec<_>) =
         gains.iter().partition(|gain| gain.choice.order == PageOrder::HUGE);
-    let curve = |choices: Vec<Choice>, from: usize| {
-        marginal::curve(&simulations, &memory, &all, choices, from, most_points, &report)
+    let [huge, others] = [huge, others].map(|gains| marginal::ranked(&gains, base.walks));
+    let curve = |choices, from| {
+        simulations.curve(&kept, &memory, &candidates.pieces, choices, from, most_points, &report)
     };
-    let without_huge = curve(marginal::ranked(&others, base.walks), 0);
-    go_on()?;
-    let huge = marginal::ranked(&huge, base.walks);
+    let without_huge = curve(others, 0)?;
     let huge_curve = if huge.is_empty() {
         GainCurve::default()
     } else {
         let enough = without_huge.point_for(ENOUGH).map(|point| without_huge.points[point].choices);
         let before = &without_huge.choices[..enough.unwrap_or(0)];
-        curve([before, &huge[..]].concat(), before.len())
+        curve([before, &huge].concat(), before.len())?
     };
-    go_on()?;
+    let pieces = candidates.pieces.iter();
+    let piece_use =
+        |piece: &Piece| walked.use_of(&memory.areas[piece.area.0 as usize], &piece.bytes);
     Ok(Analysis {
         workload,
-        area_uses: areas.iter().map(|area| use_of(area, &area.bytes)).collect(),
-        pieces: all.into_iter().map(|(piece, _)| piece).collect(),
-        piece_uses,
+        area_uses: memory.areas.iter().map(|area| walked.use_of(area, &area.bytes)).collect(),
+        piece_uses: pieces.clone().map(|(piece, _)| piece_use(piece)).collect(),
+        pieces: pieces.map(|(piece, _)| piece.clone()).collect(),
         base,
-        all_large: counts[last],
-        all_large_bytes,
+        all_large: counts[total - 1],
+        all_large_bytes: candidates.all_large_bytes(),
         orders,
+        area_gains: candidates.area_gains(&counts),
         gains,
-        area_gains,
         curve: without_huge,
         huge_curve,
-        touched: TouchedRegions::new(&memory, areas.iter().filter(|area| area.kind.takes_advice())),
+        touched: TouchedRegions::new(
+            &memory,
+            memory.areas.iter().filter(|area| area.kind.takes_advice()),
+        ),
         instructions: memory.instructions,
         accesses: memory.data_accesses,
         has_events,
         is_cut: memory.is_cut,
         areas: memory.areas,
     })
-}
-
-/// True if `thp` maps 2MB pages in areas of this kind.
-const fn is_eligible(kind: AreaKind) -> bool {
-    kind.takes_advice() || matches!(kind, AreaKind::Stack)
-}
-
-/// Indices of the areas that take advice and have at least [`AREA_SHARE`] of their walks, those with most first.
-fn areas_by_walks(areas: &[Area], walks: &impl Fn(&Area, &Range<u64>) -> u64) -> Vec<usize> {
-    let advised = areas.iter().enumerate().filter(|(_, area)| area.kind.takes_advice());
-    let mut found: Vec<(u64, usize)> =
-        advised.map(|(number, area)| (walks(area, &area.bytes), number)).collect();
-    let total: u64 = found.iter().map(|(walks, _)| walks).sum();
-    found.retain(|(walks, _)| *walks > 0 && walks * AREA_SHARE >= total);
-    found.sort_by_key(|&(walks, number)| (Reverse(walks), number));
-    found.into_iter().map(|(_, number)| number).collect()
-}
-
-/// Page sizes for whole areas, of which some part has that choice.
-fn area_choices(
-    areas: &[usize],
-    choices: &[Choice],
-    pieces: &[(Piece, PiecePages)],
-    orders: &[PageOrder],
-) -> Vec<(usize, PageOrder)> {
-    let is_possible = |area: usize, order: PageOrder| {
-        let is_one = |choice: &Choice| {
-            (pieces[choice.piece].0.area.0 as usize, choice.order) == (area, order)
-        };
-        order == PageOrder::BASE || choices.iter().any(is_one)
-    };
-    let all = areas.iter().take(MOST_AREAS);
-    let all = all.flat_map(|&area| orders.iter().map(move |&order| (area, order)));
-    all.filter(|&(area, order)| is_possible(area, order)).collect()
-}
-
-/// Choices that have an effect: the piece contains a whole block of the order. The first `small` pieces have
-/// all orders but 1GB, the others only that.
-fn choices(pieces: &[(Piece, PiecePages)], small: usize, orders: &[PageOrder]) -> Vec<Choice> {
-    let has_block = |piece: usize, order: PageOrder| {
-        let size = 1_u32 << order.0;
-        let ids = &pieces[piece].1.ids;
-        ids.iter().any(|ids| ids.start.next_multiple_of(size) < ids.end & !(size - 1))
-    };
-    let larger = orders.iter().filter(|order| **order != PageOrder::BASE);
-    let all = larger.flat_map(|&order| {
-        let pieces = if order == PageOrder::HUGE { small..pieces.len() } else { 0..small };
-        pieces.map(move |piece| Choice { piece, order })
-    });
-    all.filter(|choice| has_block(choice.piece, choice.order)).collect()
 }

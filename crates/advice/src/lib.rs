@@ -17,6 +17,7 @@
 mod analysis;
 mod area;
 mod area_map;
+mod candidates;
 mod collect;
 mod evidence;
 mod filter;

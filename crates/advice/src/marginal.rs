@@ -7,10 +7,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use perforate_mmu::TlbConfig;
 use serde::Serialize;
 
-use crate::collect::{Memory, References};
+use crate::candidates::PieceIds;
+use crate::collect::{Memory, PageCounts, References};
+use crate::filter::{PossibleOrders, filtered};
 use crate::page_id::{PageId, PageIds};
-use crate::tlbs::{PageSizes, Tlbs, WalkCounts};
-use crate::{Choice, GainCurve, GainPoint, PageOrder, Piece, PieceUse};
+use crate::tlbs::{PageSizes, Tlbs, Walk, WalkCounts};
+use crate::{AdviceError, Choice, GainCurve, GainPoint, PageOrder, PieceUse};
 
 /// Largest number of points of a gain curve.
 pub(crate) const MAXIMUM_POINTS: usize = 64;
@@ -29,40 +31,59 @@ pub struct ChoiceGain {
     pub additional_bytes: u64,
 }
 
-/// A piece, with the ids of its pages.
-pub(crate) struct PiecePages {
-    /// Ids within each group that the piece lies in.
-    pub(crate) ids: Vec<Range<u32>>,
-}
-
 /// Simulations of one trace on one machine.
 pub(crate) struct Simulations<'a> {
     pub(crate) tlb: &'a TlbConfig,
     pub(crate) ids: &'a PageIds,
     pub(crate) gigabytes: &'a [u64],
-    pub(crate) references: &'a References,
     pub(crate) threads: usize,
     /// Set to end the simulations early.
     pub(crate) stop: &'a AtomicBool,
 }
 
 impl Simulations<'_> {
-    pub(crate) fn base(&self) -> PageSizes {
-        PageSizes::base(self.ids)
-    }
-
-    pub(crate) fn tlbs(&self) -> Tlbs<'_> {
+    fn tlbs(&self) -> Tlbs<'_> {
         Tlbs::new(self.tlb, self.gigabytes, self.stop)
     }
 
-    /// Simulates all configurations, which `make` makes from their numbers, several at a time. Some are missing if
-    /// the simulations were stopped.
+    /// The result of simulations, unless they were stopped: what they counted until then is none.
+    fn unless_stopped<T>(&self, result: T) -> Result<T, AdviceError> {
+        match self.stop.load(Ordering::Relaxed) {
+            true => Err(AdviceError::Stopped),
+            false => Ok(result),
+        }
+    }
+
+    /// Simulates 4KB pages everywhere. Returns the walks of the measured part, and those by page.
+    pub(crate) fn base_walks(
+        &self,
+        references: &References,
+    ) -> Result<(WalkCounts, PageCounts), AdviceError> {
+        let mut walks = PageCounts::default();
+        let counts = self.tlbs().run(references, &PageSizes::base(self.ids), |walk| match walk {
+            Walk::To(id) => walks.add(id, 1),
+            Walk::Start => walks = PageCounts::default(),
+        });
+        self.unless_stopped((counts, walks))
+    }
+
+    /// The references that can change a TLB with these page sizes.
+    pub(crate) fn filtered(
+        &self,
+        references: &References,
+        possible: &PossibleOrders,
+    ) -> Result<References, AdviceError> {
+        self.unless_stopped(filtered(references, &self.tlbs(), possible))
+    }
+
+    /// Simulates all configurations, which `make` makes from their numbers, several at a time.
     pub(crate) fn run_all(
         &self,
+        references: &References,
         count: usize,
         make: &(dyn Fn(usize) -> PageSizes + Sync),
         on_progress: &(dyn Fn(usize) + Sync),
-    ) -> Vec<WalkCounts> {
+    ) -> Result<Vec<WalkCounts>, AdviceError> {
         let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let work = || {
             let mut results = Vec::new();
@@ -71,7 +92,7 @@ impl Simulations<'_> {
                 if number >= count || self.stop.load(Ordering::Relaxed) {
                     return results;
                 }
-                let counts = self.tlbs().run(self.references, &make(number), |_| {});
+                let counts = self.tlbs().run(references, &make(number), |_| {});
                 results.push((number, counts));
                 on_progress(done.fetch_add(1, Ordering::Relaxed) + 1);
             }
@@ -85,7 +106,51 @@ impl Simulations<'_> {
             all
         });
         results.sort_by_key(|(number, _)| *number);
-        results.into_iter().map(|(_, counts)| counts).collect()
+        self.unless_stopped(results.into_iter().map(|(_, counts)| counts).collect())
+    }
+
+    /// Simulates beginnings of the list of choices, each with all its choices together: the first `from` choices,
+    /// longer beginnings, and the whole list. Returns at most `most` points.
+    pub(crate) fn curve(
+        &self,
+        references: &References,
+        memory: &Memory,
+        pieces: &[PieceIds],
+        choices: Vec<Choice>,
+        from: usize,
+        most: usize,
+        on_progress: &(dyn Fn(usize, usize) + Sync),
+    ) -> Result<GainCurve, AdviceError> {
+        let each = (choices.len() - from).div_ceil(most - 1).max(1);
+        let mut prefixes: Vec<usize> = (from..=choices.len()).step_by(each).collect();
+        if prefixes.last() != Some(&choices.len()) {
+            prefixes.push(choices.len());
+        }
+        let make = |number: usize| {
+            let mut sizes = PageSizes::base(self.ids);
+            for choice in &choices[..prefixes[number]] {
+                pieces[choice.piece].1.iter().for_each(|ids| sizes.enlarge(ids, choice.order));
+            }
+            sizes
+        };
+        let total = prefixes.len();
+        let counts = self.run_all(references, total, &make, &|done| on_progress(done, total))?;
+        // Pieces of 1GB overlap others.
+        let mut chosen: Vec<Range<u32>> =
+            choices.iter().flat_map(|choice| pieces[choice.piece].1.clone()).collect();
+        chosen.sort_by_key(|ids| ids.start);
+        let mut counted = 0;
+        for ids in &mut chosen {
+            ids.start = ids.start.max(counted).min(ids.end);
+            counted = counted.max(ids.end);
+        }
+        let points =
+            prefixes.iter().zip(&counts).enumerate().map(|(number, (&count, counts))| GainPoint {
+                choices: count,
+                walks: counts.walks,
+                additional_bytes: additional_bytes(memory, &chosen, &make(number)),
+            });
+        Ok(GainCurve { points: points.collect(), choices })
     }
 }
 
@@ -159,49 +224,6 @@ pub(crate) fn ranked(gains: &[ChoiceGain], base: u64) -> Vec<Choice> {
         other.total_cmp(one).then((first.piece, first.order).cmp(&(second.piece, second.order)))
     });
     steps.into_iter().map(|(_, choice)| choice).collect()
-}
-
-/// Simulates beginnings of the list of choices, each with all its choices together: the first `from` choices,
-/// longer beginnings, and the whole list. Returns at most `most` points.
-pub(crate) fn curve(
-    simulations: &Simulations<'_>,
-    memory: &Memory,
-    pieces: &[(Piece, PiecePages)],
-    choices: Vec<Choice>,
-    from: usize,
-    most: usize,
-    on_progress: &(dyn Fn(usize, usize) + Sync),
-) -> GainCurve {
-    let each = (choices.len() - from).div_ceil(most - 1).max(1);
-    let mut prefixes: Vec<usize> = (from..=choices.len()).step_by(each).collect();
-    if prefixes.last() != Some(&choices.len()) {
-        prefixes.push(choices.len());
-    }
-    let make = |number: usize| {
-        let mut sizes = simulations.base();
-        for choice in &choices[..prefixes[number]] {
-            pieces[choice.piece].1.ids.iter().for_each(|ids| sizes.enlarge(ids, choice.order));
-        }
-        sizes
-    };
-    let total = prefixes.len();
-    let counts = simulations.run_all(total, &make, &|done| on_progress(done, total));
-    // Pieces of 1GB overlap others.
-    let mut chosen: Vec<Range<u32>> =
-        choices.iter().flat_map(|choice| pieces[choice.piece].1.ids.clone()).collect();
-    chosen.sort_by_key(|ids| ids.start);
-    let mut counted = 0;
-    for ids in &mut chosen {
-        ids.start = ids.start.max(counted).min(ids.end);
-        counted = counted.max(ids.end);
-    }
-    let points =
-        prefixes.iter().zip(&counts).enumerate().map(|(number, (&count, counts))| GainPoint {
-            choices: count,
-            walks: counts.walks,
-            additional_bytes: additional_bytes(memory, &chosen, &make(number)),
-        });
-    GainCurve { points: points.collect(), choices }
 }
 
 #[cfg(test)]

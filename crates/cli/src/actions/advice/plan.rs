@@ -386,9 +386,9 @@ mod tests {
         let whole = [(1, PageOrder::LARGE)].into();
         assert_eq!(plan, Plan::Parts { point: Some(3), orders, whole });
         assert_eq!((plan.bytes(&analysis), Plan::All.bytes(&analysis)), (6 * MB, 10 * MB));
-        let text = plan.advised(&analysis).to_string();
+        let text = plan.requests(&analysis).ranges.to_string();
         assert_eq!(text, "0x7f0000000000-0x7f0000400000,0x7f0001000000-0x7f0001200000");
-        let all = Plan::All.advised(&analysis).to_string();
+        let all = Plan::All.requests(&analysis).ranges.to_string();
         assert_eq!(all, "0x7f0000000000-0x7f0000800000,0x7f0001000000-0x7f0001200000");
         let ranges = ranges(&analysis, &plan);
         let names: Vec<&str> = ranges.iter().map(|range| range.area.0.as_str()).collect();
@@ -485,8 +485,10 @@ mod tests {
             })
             .to_vec();
         let plans = Plan::candidates(&analysis);
-        let found: Vec<(&str, String)> =
-            plans.iter().map(|(name, plan)| (*name, plan.advised(&analysis).to_string())).collect();
+        let found: Vec<(&str, String)> = plans
+            .iter()
+            .map(|(name, plan)| (*name, plan.requests(&analysis).ranges.to_string()))
+            .collect();
         let in_2mb = "0x7f0000000000-0x7f0000800000".to_owned();
         let mixed = "0x7f0000000000-0x7f0000400000,0x7f0000400000-0x7f0000800000=64K".to_owned();
         assert_eq!(found, [(BEST_PARTS, mixed), (PARTS_IN_2MB, in_2mb)]);
@@ -507,7 +509,7 @@ mod tests {
             analysis.area_gains.push(AreaGain { area: 0, order, saved_walks, additional_bytes });
             let plans = Plan::candidates(&analysis).into_iter();
             let plan = plans.skip(1).find(|(name, _)| *name == BY_AREA)?.1;
-            Some(plan.advised(&analysis).to_string())
+            Some(plan.requests(&analysis).ranges.to_string())
         };
         let heap = Some("0x7f0000000000-0x7f0000800000=64K".to_owned());
         assert_eq!(found(765, 8192), heap);
@@ -551,7 +553,7 @@ mod tests {
         let [(_, large), (_, huge)] = &plans[..] else { panic!("{plans:?}") };
         let ranges = ["0x7f0000000000-0x7f0040000000", "0x7f0080000000-0x7f00c0000000"];
         assert_eq!(
-            huge.advised(&analysis).to_string(),
+            huge.requests(&analysis).ranges.to_string(),
             format!("{},0x7f0040000000-0x7f0080000000=1G,{}", ranges[0], ranges[1])
         );
         assert_eq!(huge.bytes(&analysis), large.bytes(&analysis), "no memory counts twice");

@@ -111,28 +111,30 @@ impl Timed {
         own.retain(|scheme| *scheme == now || *scheme != ALL);
         let of_sizes: Vec<String> = choices.sizes.iter().copied().map(sizes::scheme).collect();
         own.extend(of_sizes.iter().map(String::as_str));
-        let mut timed = |schemes: &[&str], more: Option<&Requests>, is_fragmented, stage: &str| {
-            observer.on_stage(stage, "instructions");
-            // Options are checked for all schemes: some have no effect on 4KB pages.
-            let all = pairs(&all_schemes, hosts)?;
-            let mut resolved = request.resolve(Some(question.workload), all, &|_, _| ())?;
-            resolved.schemes = pairs(schemes, hosts)?;
-            if let Some(more) = more {
-                let ranges = resolved.workload.advised.ranges().iter().chain(more.ranges.ranges());
-                resolved.workload.advised = AdvisedRanges::new(ranges.cloned().collect());
-            }
-            if !is_fragmented {
-                resolved.memory = resolved.memory.unfragmented();
-            }
-            match run(&resolved, observer) {
-                Err(SimError::SampledTwice) => {
-                    request = changed(&request, "timing", "full")?;
-                    let measuring = request.spec.measuring.clone();
-                    Ok(run(&ResolvedRun { measuring, ..resolved }, observer)?)
+        let mut timed =
+            |schemes: &[&str], more: Option<&Requests>, is_fragmented: bool, stage: &str| {
+                observer.on_stage(stage, "instructions");
+                // Options are checked for all schemes: some have no effect on 4KB pages.
+                let all = pairs(&all_schemes, hosts)?;
+                let mut resolved = request.resolve(Some(question.workload), all, &|_, _| ())?;
+                resolved.schemes = pairs(schemes, hosts)?;
+                if let Some(more) = more {
+                    let ranges =
+                        resolved.workload.advised.ranges().iter().chain(more.ranges.ranges());
+                    resolved.workload.advised = AdvisedRanges::new(ranges.cloned().collect());
                 }
-                results => Ok::<_, Failure>(results?),
-            }
-        };
+                if !is_fragmented {
+                    resolved.memory = resolved.memory.unfragmented();
+                }
+                match run(&resolved, observer) {
+                    Err(SimError::SampledTwice) => {
+                        request = changed(&request, "timing", "full")?;
+                        let measuring = request.spec.measuring.clone();
+                        Ok(run(&ResolvedRun { measuring, ..resolved }, observer)?)
+                    }
+                    results => Ok::<_, Failure>(results?),
+                }
+            };
         let own = timed(&own, None, true, "timing the program as it is")?;
         let Choices { sizes, all: requests, plans: candidates } = choices;
         let all = timed(&[ALL], requests.as_ref(), true, "timing large pages for all memory")?;
