@@ -57,6 +57,30 @@ fn what_gains_is_worth_it() {
     assert!(place.read("out/report.html").contains("Worth it"));
 }
 
+/// What all large pages would gain is timed only where memory lacks some, and it is the run with all of them in whole
+/// memory.
+#[test]
+fn what_fragmented_memory_lacks_is_timed_in_whole_memory() {
+    let place = Place::new();
+    let in_memory = |fragmentation: &'static str| {
+        let mut arguments = GAINS;
+        *arguments.last_mut().unwrap() = fragmentation;
+        let more = ["--now", "never", "--json"];
+        json(&place.succeeds(&[&arguments[..], &more].concat())).remove(0)
+    };
+    let [whole, broken] = ["none", "portion=50%,holes=25%,clustered"].map(in_memory);
+    let names = |advice: &Value| advice["runs"].to_string();
+    assert!(!names(&whole).contains("if all can be had"), "{whole}");
+    let of = |advice: &Value, name: &str, key: &str| run(advice, name)[key].as_f64().unwrap();
+    let all_had = |key: &str| of(&broken, "if all can be had", key);
+    for key in ["large_pages", "cycles", "walks"] {
+        assert_eq!(all_had(key), of(&whole, "recommended", key), "{key}");
+    }
+    assert!(all_had("large_pages") > of(&broken, "recommended", "large_pages"));
+    let risks = broken["risks"].to_string();
+    assert!(risks.contains("In memory that nothing has fragmented, 64 MB get them"), "{risks}");
+}
+
 #[test]
 fn the_text_fits_80_columns_and_begins_with_the_verdict() {
     let text = Place::new().succeeds(&[&GAINS[..], &["--now", "never"]].concat());

@@ -202,6 +202,7 @@ fn in_one_unit(part: f64, whole: f64) -> (String, String) {
 /// Returns the sentences after the verdict: all large pages, the bound, and the error.
 pub(super) fn reasons(record: &AdviceRecord) -> Vec<String> {
     let of_run = |name: &str| record.runs.iter().find(|run| run.name == name)?.speed;
+    let planned = planned_pages(record);
     let machine = match record.machine.as_str() {
         HOST => "For this machine.".to_owned(),
         name => format!(
@@ -211,6 +212,12 @@ pub(super) fn reasons(record: &AdviceRecord) -> Vec<String> {
     let now = format!("As it is: transparent_hugepage/enabled={}.", record.now);
     let all = of_run(AdviceRecord::ALL_LARGE)
         .map(|all| format!("Large pages for all memory would make it {:.3}× as fast.", all.speed));
+    let all_had = of_run(AdviceRecord::ALL_HAD).map(|all_had| {
+        format!(
+            "Memory has too few of them: with all of {planned} it would be {:.3}×.",
+            all_had.speed
+        )
+    });
     let free = of_run(AdviceRecord::FREE).map(|free| {
         let speeds = record.runs.iter().filter_map(|run| run.speed);
         let bound = match speeds.into_iter().any(|run| run.speed > free.speed + ROUNDING) {
@@ -219,7 +226,6 @@ pub(super) fn reasons(record: &AdviceRecord) -> Vec<String> {
         };
         format!("Translation that costs nothing would make it {:.3}×: {bound}.", free.speed)
     });
-    let planned = planned_pages(record);
     let between = record.gain.and_then(|gain| better_between(record, gain)).map(|(run, speed)| {
         format!("{} for all memory would make it {speed:.3}×: more than {planned}.", run.name)
     });
@@ -244,7 +250,7 @@ pub(super) fn reasons(record: &AdviceRecord) -> Vec<String> {
     });
     let is_trace = record.evidence.kind == EvidenceKind::Trace;
     let (timed, machine) = (is_trace.then_some(now), is_trace.then_some(machine));
-    [machine, timed, all, between, free, kernel, error].into_iter().flatten().collect()
+    [machine, timed, all, all_had, between, free, kernel, error].into_iter().flatten().collect()
 }
 
 /// Name of this machine in records.
@@ -438,6 +444,23 @@ mod tests {
         let failed =
             AdviceRecord { verification_failure: Some("it failed".into()), ..program.clone() };
         assert_eq!(verdict(&failed), format!("{simulated} Not measured: it failed."));
+    }
+
+    #[test]
+    fn large_pages_that_memory_lacks_are_told() {
+        let run = |name: &str, speed| AdviceRun {
+            name: name.into(),
+            speed: Some(SpeedRecord { speed, sampling_half_width: 0.0, low: 0.9, high: 1.3 }),
+            ..AdviceRun::default()
+        };
+        let mut advice = record(AdviceVerdict::Worth, (1.05, 1.01, 1.1));
+        advice.runs = vec![run(AdviceRecord::ALL_LARGE, 1.05)];
+        assert!(!reasons(&advice).join(" ").contains("too few"));
+        advice.runs.push(run(AdviceRecord::ALL_HAD, 1.105));
+        let text = reasons(&advice).join(" ");
+        let expected = "make it 1.050× as fast. Memory has too few of them: with all of the recommended pages \
+                        it would be 1.105×.";
+        assert!(text.contains(expected), "{text}");
     }
 
     #[test]

@@ -93,9 +93,8 @@ fn contiguity(
     };
     let all = figures.if_all_had.map_or_else(String::new, |(speed, had)| {
         format!(
-            ". If nothing fragmented this memory, {:.0} MB would get them, and the program would be {speed:.3}× as \
-             fast as it is now: so much can MADV_COLLAPSE and khugepaged bring once it runs, or a machine that has \
-             just started",
+            ". In memory that nothing has fragmented, {:.0} MB get them, and the program is {speed:.3}× as fast as it \
+             is now: the bound of what MADV_COLLAPSE, khugepaged or a restart of the machine can bring",
             had / MB
         )
     });
