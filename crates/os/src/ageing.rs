@@ -11,9 +11,9 @@
 mod options;
 
 use perforate_config::Share;
+use perforate_types::Random;
 
 use crate::memory::{FRAME_BYTES, OtherUse, PhysicalMemory};
-use crate::random::Random;
 use crate::{FreeMemory, OsError};
 pub use options::{Ageing, AgeingPreset};
 
@@ -124,7 +124,7 @@ pub(crate) fn age(
     seed: u64,
 ) -> Result<AgeingOutcome, OsError> {
     let frames = memory.memory_bytes() / FRAME_BYTES;
-    let random = Random::new(seed, AGEING, 0);
+    let random = Random::keyed(seed, AGEING, 0);
     let mut uptime = Uptime {
         memory,
         usage: usage(ageing),

@@ -7,8 +7,8 @@
 mod options;
 
 use perforate_config::Share;
+use perforate_types::Random;
 
-use crate::random::Random;
 use crate::space::region_of;
 pub use options::ContentDistribution;
 
@@ -44,12 +44,11 @@ impl ContentDistribution {
         let Self { zero, duplicate, regions, distinct, run, seed } = *self;
         let [zero, duplicate, regions] = [zero, duplicate, regions].map(Share::value);
         let seed = seed ^ stream.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        if regions < 1.0 && fraction(Random::new(seed, REGIONS, region_of(page)).next()) >= regions
-        {
+        if regions < 1.0 && Random::keyed(seed, REGIONS, region_of(page)).fraction() >= regions {
             return unique(stream, page);
         }
-        let mut random = Random::new(seed, RUNS, page / run);
-        let place = fraction(random.next()) * regions;
+        let mut random = Random::keyed(seed, RUNS, page / run);
+        let place = random.fraction() * regions;
         if place < zero {
             ZERO_PAGE
         } else if place < zero + duplicate {
@@ -59,11 +58,6 @@ impl ContentDistribution {
             unique(stream, page)
         }
     }
-}
-
-/// Maps 64 random bits to a number in [0, 1).
-fn fraction(bits: u64) -> f64 {
-    (bits >> 11) as f64 / (1u64 << 53) as f64
 }
 
 #[cfg(test)]

@@ -3,10 +3,9 @@
 use std::fmt;
 
 use perforate_config::{Address, ConfigError, Share};
+use perforate_types::Random;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
-
-use crate::random::Random;
 
 /// Number of the random-number stream that fault maps use.
 const FAULTS: u64 = 4;
@@ -113,7 +112,7 @@ impl FaultMap {
 fn runs(seed: u64, frames: u64, share: f64, length: u64) -> Vec<u64> {
     let all = frames / length;
     let count = (share * all as f64).round() as u64;
-    let mut random = Random::new(seed, FAULTS, length);
+    let mut random = Random::keyed(seed, FAULTS, length);
     let mut chosen = std::collections::BTreeSet::new();
     // Floyd's algorithm: every set of `count` runs is equally likely.
     for last in all - count..all {

@@ -6,11 +6,10 @@ mod options;
 use std::fmt;
 
 use perforate_config::Share;
-use perforate_types::HoleSet;
+use perforate_types::{HoleSet, Random};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::random::Random;
 use options::FragmentationOptions;
 
 /// Number of aligned 2MB regions in a group. Every group has exactly the given portion of fragmented
@@ -70,7 +69,7 @@ impl Fragmentation {
             State::Fragmented if count > 0 => {}
             State::Fragmented | State::Whole => return None,
         }
-        let mut random = Random::new(seed, HOLES, region);
+        let mut random = Random::keyed(seed, HOLES, region);
         Some(match self.distribution {
             Distribution::Clustered => {
                 let align = usize::from(self.align);
@@ -104,7 +103,7 @@ impl Fragmentation {
         };
         let fragmented = in_group(self.portion.value());
         let affected = in_group(self.portion.value() + self.unusable.value());
-        let mut random = Random::new(seed, SHUFFLE, group);
+        let mut random = Random::keyed(seed, SHUFFLE, group);
         let mut order: [u8; GROUP as usize] = std::array::from_fn(|index| index as u8);
         // The first elements of a Fisher–Yates shuffle: first the fragmented regions, then the
         // unusable ones.

@@ -22,7 +22,6 @@ mod memory;
 mod memory_map;
 mod occupancy;
 mod policy;
-mod random;
 mod shadow;
 mod space;
 
@@ -49,5 +48,4 @@ pub use policy::{
     LaidOut, Mthp, OrderPurpose, OrderRequest, Orders, PageLayout, Policy, Promotion,
     PromotionChoices, PromotionPrice, PromotionRule, SmallPages, Thp, Victim, described,
 };
-pub use random::Random;
 pub use shadow::{ShadowLeaf, ShadowTables};

@@ -15,6 +15,7 @@ mod hole_set;
 mod instruction;
 mod page_size;
 mod permissions;
+mod random;
 mod scheme_facts;
 mod space;
 mod step;
@@ -41,6 +42,7 @@ pub use instruction::{
 };
 pub use page_size::PageSize;
 pub use permissions::{AccessKind, Permissions};
+pub use random::{Random, scaled};
 pub use scheme_facts::{SchemeFacts, SchemeRole};
 pub use space::{PageRun, SpaceId};
 pub use step::{Action, Purpose, Step, StepLists, Steps, Unit};

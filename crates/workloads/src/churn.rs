@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 
+use perforate_types::Random;
+
 use crate::Pattern;
 use crate::patterns::WORD_BYTES;
-use crate::random::Random;
 use crate::source::PAGE_BYTES;
 
 /// Pattern of the workload `churn`: random accesses to all data. After a number of accesses, a random piece

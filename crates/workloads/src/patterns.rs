@@ -1,7 +1,9 @@
 //! Address patterns of loops within their data region.
 
+use perforate_types::Random;
+
 use crate::Pattern;
-use crate::random::{Permutation, Random};
+use crate::permutation::Permutation;
 use crate::zipf::Zipf;
 
 /// Size of an access in bytes: one 64-bit word.

@@ -7,13 +7,12 @@ use perforate_trace::{
 };
 use perforate_types::{
     AccessKind, Advice, Backing, Chunk, Instruction, MemoryAccess, Permissions, ProgramEvent,
-    VirtualAddress,
+    Random, VirtualAddress,
 };
 
 use crate::Pattern;
 use crate::body::{self, CODE_START, Dependence};
 use crate::patterns::WORD_BYTES;
-use crate::random::Random;
 
 /// Size of a page in bytes, the unit of mappings.
 pub(crate) const PAGE_BYTES: u64 = 4096;

@@ -5,9 +5,8 @@
 //! perforate-os --bench pairing`.
 
 use perforate_config::{Share, Size};
-use perforate_os::Random;
 use perforate_schemes::gap_tolerant::ChunkPairing;
-use perforate_types::{CHUNK_FRAMES, GapTolerance, SUPERPAGE_BLOCKS};
+use perforate_types::{CHUNK_FRAMES, GapTolerance, Random, SUPERPAGE_BLOCKS};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -56,7 +55,7 @@ impl Study for Pairing {
     fn measure(&self, subject: &str, seed: u64) -> Result<Measurement, String> {
         let (mode, retired) = (mode(subject)?, self.retired.value());
         let usable = Bernoulli::new((1.0 - retired).powi(mode.block_frames() as i32));
-        let mut random = Random::new(seed, 0, 0);
+        let mut random = Random::keyed(seed, 0, 0);
         let slices = self.memory.bytes() / 4096 / mode.slice_frames();
         let vectors: Vec<u64> = (0..slices).map(|_| usable.word(&mut random)).collect();
         let of_chunk = (CHUNK_FRAMES / mode.slice_frames()) as usize;

@@ -11,9 +11,9 @@ use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use perforate_config::Count;
-use perforate_os::Random;
 use perforate_records::{ExperimentResults, paper_of};
 use perforate_sim::{Alternative, Machine, Plausible};
+use perforate_types::Random;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::Plan;
@@ -244,7 +244,7 @@ fn matters(alternative: &Alternative, figures: &[String], kind: &str) -> bool {
 /// of an alternative value, of which the parameter has `sizes`. Each value occurs about equally often (a Latin
 /// hypercube).
 fn combinations(sizes: &[usize], count: usize) -> impl Iterator<Item = Vec<usize>> + use<> {
-    let mut random = Random::new(1, 0, 0);
+    let mut random = Random::keyed(1, 0, 0);
     let column = |size: &usize| {
         let mut column: Vec<usize> = (0..count).map(|number| number % (size + 1)).collect();
         for last in (1..count).rev() {

@@ -1,6 +1,6 @@
 //! Layouts made by rules, without a file.
 
-use perforate_os::Random;
+use perforate_types::Random;
 
 use super::{Intervals, LARGE_BYTES};
 
@@ -69,7 +69,7 @@ impl Shape {
             Self::Part(start, end) => Intervals::of_pages(eighths(start)..eighths(end)),
             Self::Alternating => Intervals::of_pages((0..pages).step_by(2)),
             Self::Random(share, seed) => {
-                let mut random = Random::new(seed, 0, 0);
+                let mut random = Random::keyed(seed, 0, 0);
                 let mut all: Vec<u64> = (0..pages).collect();
                 let count = eighths(share) as usize;
                 for place in 0..count {

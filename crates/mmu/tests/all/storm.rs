@@ -30,16 +30,12 @@ const MACHINE: SpaceId = SpaceId(7);
 const GIGABYTES: u64 = 4;
 const PAGES_1G: u64 = 1 << 18;
 
-/// Pseudo-random numbers by splitmix64.
-struct Random(u64);
+/// Pseudo-random choices.
+struct Random(perforate_types::Random);
 
 impl Random {
     fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut value = self.0;
-        value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (value ^ (value >> 31)) % limit
+        self.0.next() % limit
     }
 
     fn one_in(&mut self, chance: u64) -> bool {
@@ -138,7 +134,7 @@ fn tlb_holds_large(config: &MmuConfig) -> bool {
 
 impl Storm {
     fn new(seed: u64, is_virtual: bool) -> Self {
-        let mut random = Random(seed);
+        let mut random = Random(perforate_types::Random::new(seed));
         let config = config(&mut random);
         let own = Box::new(Radix::new());
         let dimension: Box<dyn Dimension> = if is_virtual {

@@ -8,11 +8,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use perforate_types::{Frame, HoleSet};
+use perforate_types::{Frame, HoleSet, Random};
 
 use super::owners::Owner;
 use super::{BLOCK_ORDER, MigrateType, OtherUse, PhysicalMemory, TopTable, Zones, complement};
-use crate::random::Random;
 use crate::{FrameClass, FrameState, HostSnapshot, Occupancy, OsError};
 
 /// Number of the random-number stream for the order in which snapshot memory is dropped.
@@ -50,7 +49,7 @@ struct SliceOrder {
 
 impl SliceOrder {
     fn new(slices: u64, seed: u64, usage: OtherUse) -> Self {
-        let mut random = Random::new(seed, ORDER_OF_RECLAIM, usage as u64);
+        let mut random = Random::keyed(seed, ORDER_OF_RECLAIM, usage as u64);
         let period = slices.next_power_of_two();
         let (next, step) = (random.next() % period, random.next() | 1);
         Self { next, step, period, slices, left: period }

@@ -16,19 +16,16 @@ use crate::document::{data, markup};
 use crate::vocabulary::{options, vocabulary};
 use crate::{advice, curves, kept as same, memory, records, snapshot, why};
 
-/// Generator of pseudo-random numbers (SplitMix64).
+/// Pseudo-random choices.
 struct Random {
-    state: u64,
+    numbers: perforate_types::Random,
     /// True if only numbers and flags are changed, and no names, lists and fields.
     keeps_shape: bool,
 }
 
 impl Random {
     fn below(&mut self, end: usize) -> usize {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) % end as u64) as usize
+        (self.numbers.next() % end as u64) as usize
     }
 
     fn one_in(&mut self, count: usize) -> bool {
@@ -76,7 +73,7 @@ fn disturb(value: &mut Value, random: &mut Random) {
 
 /// Returns a record, one value a line, with some of its values changed.
 fn disturbed(lines: &str, seed: usize, keeps_shape: bool) -> String {
-    let mut random = Random { state: seed as u64, keeps_shape };
+    let mut random = Random { numbers: perforate_types::Random::new(seed as u64), keeps_shape };
     let values = serde_json::Deserializer::from_str(lines).into_iter::<Value>();
     let changed = values.map(|value| {
         let mut value = value.expect("the records are valid");

@@ -1,6 +1,6 @@
 //! The escape filter of a direct segment: a Bloom filter of escaped pages (D §V).
 
-use perforate_types::VirtualPage;
+use perforate_types::{Random, VirtualPage};
 
 use crate::SchemeError;
 
@@ -59,20 +59,11 @@ struct Bank {
     words: Box<[[u32; 256]; BYTES]>,
 }
 
-/// Returns the next number of the random generator splitmix64.
-fn next(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut value = *state;
-    value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
-}
-
 impl Bank {
-    fn new(bits: usize, state: &mut u64) -> Self {
+    fn new(bits: usize, random: &mut Random) -> Self {
         let mut words = Box::new([[0; 256]; BYTES]);
         for table in words.iter_mut() {
-            let rows: [u32; 8] = std::array::from_fn(|_| next(state) as u32 & (bits as u32 - 1));
+            let rows: [u32; 8] = std::array::from_fn(|_| random.next() as u32 & (bits as u32 - 1));
             for (value, word) in table.iter_mut().enumerate() {
                 let set = (0..8).filter(|bit| value >> bit & 1 != 0);
                 *word = set.fold(0, |word, bit| word ^ rows[bit]);
@@ -102,8 +93,8 @@ impl EscapeFilter {
     /// If the geometry is not possible ([`Self::is_possible`]).
     pub fn new(bits: usize, functions: usize) -> Self {
         assert!(Self::is_possible(bits, functions), "no filter has {bits} bits, {functions} banks");
-        let mut state = SEED;
-        let banks = (0..functions).map(|_| Bank::new(bits / functions, &mut state)).collect();
+        let mut random = Random::new(SEED);
+        let banks = (0..functions).map(|_| Bank::new(bits / functions, &mut random)).collect();
         Self { banks, escaped: 0 }
     }
 
@@ -142,27 +133,12 @@ impl EscapeFilter {
 mod tests {
     use super::*;
 
-    /// Results of the reference implementation of splitmix64 by S. Vigna.
-    #[test]
-    fn random_numbers_are_those_of_splitmix64() {
-        let mut state = 1_234_567;
-        let numbers: [u64; 5] = std::array::from_fn(|_| next(&mut state));
-        let expected = [
-            6_457_827_717_110_365_317,
-            3_203_168_211_198_807_973,
-            9_817_491_932_198_370_423,
-            4_593_380_528_125_082_431,
-            16_408_922_859_458_223_821,
-        ];
-        assert_eq!(numbers, expected);
-    }
-
     #[test]
     fn pages_that_escaped_are_never_missed() {
         let mut filter = EscapeFilter::new(256, 4);
         assert!(!filter.contains(VirtualPage::new(7)));
-        let mut state = 1;
-        let pages: Vec<_> = (0..64).map(|_| VirtualPage::new(next(&mut state) >> 28)).collect();
+        let mut random = Random::new(1);
+        let pages: Vec<_> = (0..64).map(|_| VirtualPage::new(random.next() >> 28)).collect();
         pages.iter().for_each(|&page| filter.insert(page));
         assert!(pages.iter().all(|&page| filter.contains(page)));
     }
@@ -172,15 +148,15 @@ mod tests {
     #[test]
     fn false_positives_follow_the_closed_form() {
         for (bits, functions, escaped) in [(256, 4, 16), (256, 4, 48), (1024, 2, 32), (64, 1, 5)] {
-            let (mut state, mut passed) = (11, 0u32);
+            let (mut random, mut passed) = (Random::new(11), 0u32);
             let (sets, probes) = (400, 2_000);
             for _ in 0..sets {
                 let mut filter = EscapeFilter::new(bits, functions);
-                let base = next(&mut state) >> 30 << 2;
+                let base = random.next() >> 30 << 2;
                 (0..escaped).for_each(|_| {
-                    filter.insert(VirtualPage::new(base + next(&mut state) % (1 << 20)));
+                    filter.insert(VirtualPage::new(base + random.next() % (1 << 20)));
                 });
-                let probe = |_| VirtualPage::new(base + (1 << 20) + next(&mut state) % (1 << 21));
+                let probe = |_| VirtualPage::new(base + (1 << 20) + random.next() % (1 << 21));
                 passed +=
                     (0..probes).map(probe).filter(|&page| filter.contains(page)).count() as u32;
             }

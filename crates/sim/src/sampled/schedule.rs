@@ -1,6 +1,6 @@
 //! Schedule of sampled timing: where windows begin and end.
 
-use perforate_os::Random;
+use perforate_types::Random;
 
 use crate::sampled::TimedWindows;
 
@@ -37,7 +37,7 @@ impl Schedule {
     /// Creates a schedule, which has no windows until measuring starts. A window and its warm-up
     /// must fit into the period.
     pub(crate) fn new(windows: TimedWindows, warmup: u64, seed: u64) -> Self {
-        let random = Random::new(seed, PURPOSE, windows.period);
+        let random = Random::keyed(seed, PURPOSE, windows.period);
         Self { windows, warmup, random, next_period: None, window: (u64::MAX, u64::MAX, u64::MAX) }
     }
 

@@ -5,13 +5,13 @@ use crate::runs::measuring;
 use crate::sums::checked_run;
 use std::path::Path;
 
-use perforate_os::Random;
 use perforate_sim::{
     Composition, Machine, MemoryState, ProcessorOptions, ResolvedRun, RunResult, Workload,
 };
 use perforate_trace::{TraceMetadata, TraceWriter};
 use perforate_types::{
-    AccessKind, Backing, Instruction, MemoryAccess, Permissions, ProgramEvent, VirtualAddress,
+    AccessKind, Backing, Instruction, MemoryAccess, Permissions, ProgramEvent, Random,
+    VirtualAddress,
 };
 
 const INSTRUCTIONS: u64 = 400_000;
@@ -24,7 +24,7 @@ const PAGES: u64 = 4096;
 /// Returns the pages of a program's loads: one page, or random pages, in phases of up to 2000
 /// instructions.
 fn program(seed: u64, instructions: u64) -> Vec<u64> {
-    let mut random = Random::new(seed, 1, 0);
+    let mut random = Random::keyed(seed, 1, 0);
     let mut loads = Vec::new();
     while (loads.len() as u64) < instructions {
         let (wild, length) = (random.below(3) == 0, 1 + random.below(2000));
@@ -126,7 +126,7 @@ fn the_truth_lies_in_most_intervals() {
     for seed in 1..=PROGRAMS {
         let loads = program(seed, INSTRUCTIONS);
         write(&whole, &loads, None);
-        write(&part, &loads, Some(Random::new(seed, 2, 0).below(PERIOD)));
+        write(&part, &loads, Some(Random::keyed(seed, 2, 0).below(PERIOD)));
         let truth = count(&whole).counters.get("l2_tlb_mpki").unwrap();
         let result = count(&part);
         let sampled = result.sampled.expect("a sample");
@@ -159,7 +159,7 @@ fn the_true_speed_lies_in_most_paired_intervals() {
     for seed in 1..=PROGRAMS {
         let loads = program(seed, INSTRUCTIONS / 2);
         write(&whole, &loads, None);
-        write(&part, &loads, Some(Random::new(seed, 2, 0).below(PERIOD)));
+        write(&part, &loads, Some(Random::keyed(seed, 2, 0).below(PERIOD)));
         let (truth, sampled) = (speed(&whole), speed(&part));
         assert!(truth.mean > 1.05, "{truth:?}");
         inside += u64::from(sampled.holds(truth.mean));

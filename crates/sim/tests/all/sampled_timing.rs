@@ -4,14 +4,14 @@ use std::path::Path;
 
 use crate::sums::checked_run;
 use perforate_config::Count;
-use perforate_os::Random;
 use perforate_sim::{
     Composition, Machine, MeasuringOptions, MemoryState, ProcessorOptions, ResolvedRun, RunResult,
     SimError, TimedWindows, Timing, WarmupLength, Workload,
 };
 use perforate_trace::{TraceMetadata, TraceWriter};
 use perforate_types::{
-    AccessKind, Backing, Instruction, MemoryAccess, Permissions, ProgramEvent, VirtualAddress,
+    AccessKind, Backing, Instruction, MemoryAccess, Permissions, ProgramEvent, Random,
+    VirtualAddress,
 };
 
 const DATA: u64 = 0x7000_0000_0000;
@@ -44,7 +44,7 @@ fn write(path: &Path, pages: impl IntoIterator<Item = u64>) {
 /// Returns the pages of a program's loads: one page, or random pages, in phases of up to 2000
 /// instructions.
 fn changing(seed: u64, instructions: usize) -> Vec<u64> {
-    let mut random = Random::new(seed, 1, 0);
+    let mut random = Random::keyed(seed, 1, 0);
     let mut loads = Vec::new();
     while loads.len() < instructions {
         let (wild, length) = (random.below(3) == 0, 1 + random.below(2000));

@@ -25,8 +25,8 @@ use perforate_sim::{
     Composition, Machine, MemoryState, ProcessorOptions, RunOptions, SimError, Simulation, System,
     SystemOptions, TimedWindows, scheme,
 };
-use perforate_testing::sequences::{Choices, Random, Step, sequence, write};
-use perforate_types::Chunk;
+use perforate_testing::sequences::{Choices, Step, sequence, write};
+use perforate_types::{Chunk, Random};
 
 /// Number of sequences of the short test, several for each scheme and pair.
 const SHORT: u64 = 1_200;
@@ -68,7 +68,7 @@ impl Trial {
         machine.tlb.tagged = !random.one_in(4);
         let mut memory = memory(&mut random);
         if composition.host.is_some() {
-            let mut random = crate::storms::Random(random.below(u64::MAX));
+            let mut random = crate::storms::Random::new(random.next());
             virtualize(&mut machine, &mut memory, &mut random);
         }
         let is_replay = number("SEQUENCES", 0) == 1;

@@ -4,7 +4,7 @@
 //! `STORM_SEED=n` replays one storm of every pair, `STORM_SEEDS=n` runs n storms of each.
 
 use crate::runs::measuring;
-use crate::storms::{Defect, Defective};
+use crate::storms::{Defect, Defective, Random};
 use crate::sums::checked_run;
 use perforate_config::{Size, read};
 use perforate_mmu::{TlbGeometry, WalkCacheConfig, allow};
@@ -193,19 +193,6 @@ fn entries_that_stay_are_caught() {
     assert!(matches!(after, Err(SimError::Disagreement { .. })), "the host took it: {after:?}");
 }
 
-/// Pseudo-random numbers (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut value = self.0;
-        value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (value ^ (value >> 31)) % limit
-    }
-}
-
 /// Number of 2MB regions of the arena.
 const REGIONS: u64 = 4;
 const GUEST_FRAMES: u64 = (24 << 20) / 4096;
@@ -219,7 +206,7 @@ fn ignore_out_of_memory<T>(outcome: Result<T, SimError>) -> Result<(), SimError>
 }
 
 fn storm(pair: &str, seed: u64, events: u64) -> Result<Exits, SimError> {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut machine = Machine::load(Machine::DEFAULT).unwrap();
     machine.tlb.tagged = random.below(4) > 0;
     if random.below(2) == 0 {

@@ -1,22 +1,18 @@
-//! Pseudo-random numbers, the same on every machine (SplitMix64).
+//! Pseudo-random choices.
 
-/// Pseudo-random number generator (SplitMix64).
+/// Pseudo-random choices, the same on every machine.
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub struct Random(perforate_types::Random);
 
 impl Random {
     /// Creates a generator from a seed.
     pub const fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(perforate_types::Random::new(seed))
     }
 
     /// Returns a uniformly distributed 64-bit number.
     pub fn any(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.0.next()
     }
 
     /// Returns a number below `end`, or 0 if `end` is 0.

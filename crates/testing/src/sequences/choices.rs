@@ -1,5 +1,7 @@
 //! Sources of the choices in a sequence: a random seed, or the bytes of a fuzzer.
 
+use perforate_types::Random;
+
 /// Source of the choices that determine a sequence of events and accesses.
 pub trait Choices {
     /// Returns a number below `limit`. `limit` must not be 0.
@@ -11,24 +13,9 @@ pub trait Choices {
     }
 }
 
-/// Pseudo-random choices, the same on every machine (SplitMix64).
-#[derive(Clone, Debug)]
-pub struct Random(u64);
-
-impl Random {
-    /// Creates a source of choices from a seed.
-    pub const fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-}
-
 impl Choices for Random {
     fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % limit
+        self.next() % limit
     }
 }
 

@@ -128,7 +128,9 @@ fn process(choices: &mut impl Choices) -> ProcessId {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sequences::{Bytes, Random};
+    use perforate_types::Random;
+
+    use crate::sequences::Bytes;
 
     #[test]
     fn a_seed_makes_one_sequence() {

@@ -12,7 +12,7 @@ mod trace;
 
 use perforate_types::{AccessKind, ProgramEvent, VirtualAddress};
 
-pub use choices::{Bytes, Choices, Random};
+pub use choices::{Bytes, Choices};
 pub use generator::sequence;
 pub use trace::write;
 

@@ -35,7 +35,9 @@ mod tests {
     use perforate_types::Chunk;
 
     use super::*;
-    use crate::sequences::{Random, sequence};
+    use perforate_types::Random;
+
+    use crate::sequences::sequence;
 
     #[test]
     fn a_trace_holds_all_steps() {

@@ -153,7 +153,7 @@ impl Room {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use perforate_types::Random;
 
     fn part(range: Range<u64>, by: Option<u64>) -> Move {
         Move { range, by }

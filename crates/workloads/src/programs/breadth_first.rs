@@ -1,11 +1,11 @@
 //! Breadth-first searches on a directed R-MAT graph, one after the other.
 
 use perforate_trace::Source;
+use perforate_types::Random;
 
 use super::graph::{Graph, OFFSET_BYTES, VERTEX_BYTES};
 use super::rmat::Rmat;
 use super::{Algorithm, Data, DataOptions, SLACK_BYTES};
-use crate::random::Random;
 use crate::registry::Registered;
 use crate::traced::{Array, ProgramSource, Space, Tracer, Value};
 

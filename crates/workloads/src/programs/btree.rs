@@ -12,9 +12,10 @@
 
 use perforate_config::BoundedSize;
 use perforate_trace::Source;
+use perforate_types::{Random, scaled};
 
 use super::{Algorithm, Data, DataSize, SLACK_BYTES};
-use crate::random::{Permutation, Random, scale};
+use crate::permutation::Permutation;
 use crate::registry::Registered;
 use crate::traced::{Place, ProgramSource, Space, Tracer, Value};
 
@@ -122,7 +123,7 @@ impl Algorithm for Tree {
             // Multiply and add, and the remainder of a division by the number of keys.
             state = t.multiply(state, ());
             state = t.integer(state, ());
-            let key = t.divide(state, scale(random.next(), self.keys * STRIDE));
+            let key = t.divide(state, scaled(random.next(), self.keys * STRIDE));
             if let Some(value) = self.look_up(t, key) {
                 sum = t.integer((sum, value), *sum + *value);
             }

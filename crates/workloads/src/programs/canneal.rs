@@ -9,10 +9,11 @@ use std::sync::Arc;
 
 use perforate_config::BoundedSize;
 use perforate_trace::Source;
+use perforate_types::{Random, scaled};
 
 use super::kept::{self, Edges, Recipe};
 use super::{Algorithm, Data, DataSize, SLACK_BYTES};
-use crate::random::{Permutation, Random, scale};
+use crate::permutation::Permutation;
 use crate::registry::Registered;
 use crate::traced::{Constants, Place, ProgramSource, Space, Tracer, Value};
 
@@ -118,7 +119,7 @@ impl Algorithm for Canneal {
 #[inline]
 fn source_of(seed: u64, count: u64, element: u64, number: u64) -> u32 {
     let drawn = Random::new(seed.wrapping_add(element * FAN_IN + number)).next();
-    let source = element + 1 + scale(drawn, count - 1);
+    let source = element + 1 + scaled(drawn, count - 1);
     (if source < count { source } else { source - count }) as u32
 }
 

@@ -13,9 +13,10 @@ use std::ops::Range;
 
 use perforate_config::BoundedSize;
 use perforate_trace::Source;
+use perforate_types::{Random, scaled};
 
 use super::{Algorithm, Data, DataSize, SLACK_BYTES};
-use crate::random::{Permutation, Random, scale};
+use crate::permutation::Permutation;
 use crate::registry::Registered;
 use crate::traced::{Place, ProgramSource, Space, Tracer, Value};
 
@@ -106,7 +107,7 @@ impl Algorithm for CrossSections {
             // A multiplicative random-number generator, once for the energy and once for the material.
             state = t.multiply(state, ());
             state = t.integer(state, ());
-            let energy = t.float(state, scale(random.next(), self.points));
+            let energy = t.float(state, scaled(random.next(), self.points));
             state = t.multiply(state, ());
             state = t.integer(state, ());
             let material = t.float(state, material(random.below(1000)));

@@ -7,9 +7,9 @@
 
 use perforate_config::{BoundedSize, Count};
 use perforate_trace::Source;
+use perforate_types::{Random, scaled};
 
 use super::{Algorithm, Data, DataSize, SLACK_BYTES};
-use crate::random::{Random, scale};
 use crate::registry::Registered;
 use crate::traced::{Array, Place, ProgramSource, Space, Tracer, Value};
 
@@ -217,7 +217,7 @@ impl Dictionary {
     /// Computes the first slot of a key's probe sequence.
     #[inline]
     fn home(&self, key: u64) -> u64 {
-        scale(key.wrapping_mul(0x9e37_79b9_7f4a_7c15), self.slot_count())
+        scaled(key.wrapping_mul(0x9e37_79b9_7f4a_7c15), self.slot_count())
     }
 
     fn slot_count(&self) -> u64 {

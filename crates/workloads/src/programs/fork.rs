@@ -7,12 +7,11 @@
 
 use perforate_config::{BoundedSize, Count, Share};
 use perforate_trace::Source;
-use perforate_types::{Permissions, ProcessId, ProgramEvent, VirtualAddress};
+use perforate_types::{Permissions, ProcessId, ProgramEvent, Random, VirtualAddress};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::heap::{Heap, HeapSize, OTHERS, REGION_PAGES, switch};
-use crate::random::Random;
 use crate::registry::{Registered, WorkloadSpec};
 use crate::source::PAGE_BYTES;
 use crate::traced::{Program, ProgramSource, Tracer};

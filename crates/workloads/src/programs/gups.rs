@@ -2,9 +2,9 @@
 
 use perforate_config::{BoundedSize, Count};
 use perforate_trace::Source;
+use perforate_types::Random;
 
 use super::{Algorithm, Data, DataSize};
-use crate::random::Random;
 use crate::registry::Registered;
 use crate::traced::{Place, ProgramSource, Space, Tracer, Value};
 

@@ -7,9 +7,9 @@
 
 use perforate_config::{BoundedSize, Count};
 use perforate_trace::Source;
+use perforate_types::{Random, scaled};
 
 use super::{Algorithm, Data, DataSize, SLACK_BYTES};
-use crate::random::{Random, scale};
 use crate::registry::Registered;
 use crate::traced::{Array, Place, ProgramSource, Space, Tracer, Value};
 
@@ -150,5 +150,5 @@ impl Join {
 #[inline]
 fn chains(key: u64, count: u64, seed: u64) -> [u64; 2] {
     let mut random = Random::new(Random::new(seed ^ key).next());
-    [scale(random.next(), count), scale(random.next(), count)]
+    [scaled(random.next(), count), scaled(random.next(), count)]
 }

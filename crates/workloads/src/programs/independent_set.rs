@@ -3,13 +3,14 @@
 
 use perforate_config::BoundedSize;
 use perforate_trace::Source;
+use perforate_types::Random;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::graph::{Graph, OFFSET_BYTES, VERTEX_BYTES};
 use super::rmat::Rmat;
 use super::{Algorithm, Data, DataSize, SLACK_BYTES};
-use crate::random::{Permutation, Random};
+use crate::permutation::Permutation;
 use crate::registry::Registered;
 use crate::traced::{Array, Place, ProgramSource, Space, Tracer, Value};
 

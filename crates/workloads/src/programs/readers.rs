@@ -7,10 +7,9 @@
 
 use perforate_config::{BoundedSize, ConfigError, Count};
 use perforate_trace::Source;
-use perforate_types::ProcessId;
+use perforate_types::{ProcessId, Random};
 
 use super::heap::{Heap, HeapSize, OTHERS, switch};
-use crate::random::Random;
 use crate::registry::{Registered, WorkloadSpec};
 use crate::traced::{Program, ProgramSource, Tracer};
 use crate::zipf::check_exponent;

@@ -10,7 +10,7 @@
 //! an edge's column is independent of other edges. So the distribution is the same as for edges drawn
 //! one by one.
 
-use crate::random::Random;
+use perforate_types::Random;
 
 /// Number of binary digits of a probability from which edges are generated.
 const DIGITS: usize = 16;

@@ -5,11 +5,12 @@
 //! to an edge, and weight grows with r.
 
 use perforate_trace::Source;
+use perforate_types::Random;
 
 use super::graph::VERTEX_BYTES;
 use super::rmat::Rmat;
 use super::{Algorithm, Data, DataOptions, SLACK_BYTES};
-use crate::random::{Permutation, Random};
+use crate::permutation::Permutation;
 use crate::registry::Registered;
 use crate::traced::{Array, Place, ProgramSource, Space, Tracer, Value};
 

@@ -3,11 +3,11 @@
 
 use perforate_config::{BoundedSize, Count};
 use perforate_trace::Source;
+use perforate_types::Random;
 
 use super::graph::{Graph, OFFSET_BYTES, VERTEX_BYTES};
 use super::rmat::Rmat;
 use super::{Algorithm, Data, DataSize, SLACK_BYTES};
-use crate::random::Random;
 use crate::registry::Registered;
 use crate::traced::{Array, Place, ProgramSource, Space, Tracer, Value};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use perforate_types::AccessKind::{Read, Write};
-use perforate_types::{Chunk, ProgramEvent};
+use perforate_types::{Chunk, ProgramEvent, Random};
 
 use super::breadth_first::BreadthFirst;
 use super::btree::Tree;
@@ -20,7 +20,6 @@ use super::set_cover::SetCover;
 use super::spanning_tree::SpanningTree;
 use super::sparse_matrix::SparseMatrix;
 use super::{Algorithm, btree};
-use crate::random::Random;
 use crate::traced::{Space, Tracer, Value, complete};
 
 const NONE: u32 = u32::MAX;

@@ -1,6 +1,6 @@
 //! Random 64-bit words whose bits are independently set with a given probability.
 
-use perforate_os::Random;
+use perforate_types::Random;
 
 /// Generator of independent random bits that are set with the same probability, 64 bits at a time.
 ///
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn certain_bits() {
-        let mut random = Random::new(1, 2, 3);
+        let mut random = Random::keyed(1, 2, 3);
         assert_eq!(Bernoulli::new(0.0).word(&mut random), 0);
         assert_eq!(Bernoulli::new(1.0).word(&mut random), u64::MAX);
     }
@@ -53,16 +53,16 @@ mod tests {
     /// Probability ½ has a single binary digit, so the word is the complement of one random word.
     #[test]
     fn a_half_is_one_draw() {
-        let expected = !Random::new(7, 0, 0).next();
-        assert_eq!(Bernoulli::new(0.5).word(&mut Random::new(7, 0, 0)), expected);
+        let expected = !Random::keyed(7, 0, 0).next();
+        assert_eq!(Bernoulli::new(0.5).word(&mut Random::keyed(7, 0, 0)), expected);
     }
 
     /// Probability 0.11₂: a number is below it if its first digit is 0, or if its first two digits are 10.
     #[test]
     fn two_digits_by_hand() {
-        let mut random = Random::new(7, 0, 0);
+        let mut random = Random::keyed(7, 0, 0);
         let (first, second) = (random.next(), random.next());
-        let drawn = Bernoulli::new(0.75).word(&mut Random::new(7, 0, 0));
+        let drawn = Bernoulli::new(0.75).word(&mut Random::keyed(7, 0, 0));
         assert_eq!(drawn, !first | (first & !second));
     }
 
@@ -72,7 +72,7 @@ mod tests {
         const WORDS: u64 = 20_000;
         for probability in [0.001, 0.055, 1.0 / 3.0, 0.6, 0.987_654_321] {
             let bits = Bernoulli::new(probability);
-            let mut random = Random::new(11, 0, 0);
+            let mut random = Random::keyed(11, 0, 0);
             let (mut ones, mut pairs) = (0, 0);
             for _ in 0..WORDS {
                 let word = bits.word(&mut random);
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn a_word_takes_as_many_draws_as_its_bits_need() {
         let draws = |probability: f64, words: usize| {
-            let (mut random, mut again) = (Random::new(3, 0, 0), Random::new(3, 0, 0));
+            let (mut random, mut again) = (Random::keyed(3, 0, 0), Random::keyed(3, 0, 0));
             for _ in 0..words {
                 Bernoulli::new(probability).word(&mut random);
             }

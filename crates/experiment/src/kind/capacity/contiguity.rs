@@ -1,7 +1,7 @@
 //! Share of memory blocks without a retired frame (G §2.3, Fig. 3).
 
 use perforate_config::{Share, Size};
-use perforate_os::Random;
+use perforate_types::Random;
 use schemars::JsonSchema;
 use serde::Deserialize;
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use perforate_config::Count;
-use perforate_os::Random;
+use perforate_types::Random;
 
 use crate::kind::Measurement;
 use crate::kind::case_study::named;
@@ -74,7 +74,7 @@ impl Sampling {
 
     /// Replaces the seed by one for the point at `x` of the curve with the number `curve`.
     pub fn of(self, curve: u64, x: f64) -> Self {
-        let seed = Random::new(self.seed, curve, x.to_bits()).next();
+        let seed = Random::keyed(self.seed, curve, x.to_bits()).next();
         Self { seed, ..self }
     }
 
@@ -98,7 +98,7 @@ impl Sampling {
                 if batch >= batches {
                     return (sum, squares);
                 }
-                let mut random = Random::new(self.seed, 0, batch);
+                let mut random = Random::keyed(self.seed, 0, batch);
                 let mut batch_squares = 0;
                 for _ in 0..BATCH.min(draws - batch * BATCH) {
                     let value = draw(&mut random);
@@ -158,7 +158,7 @@ mod tests {
         let drawn = sampling.average(draws, 9, || |random: &mut Random| random.below(10));
         let (mut sum, mut squares) = (0, 0);
         for batch in 0..4 {
-            let mut random = Random::new(5, 0, batch);
+            let mut random = Random::keyed(5, 0, batch);
             for _ in 0..BATCH.min(draws - batch * BATCH) {
                 let value = random.below(10);
                 sum += value;

@@ -5,10 +5,12 @@
 //! perforated pages, the share is the memory that is translated in place.
 
 use perforate_config::{Count, Share};
-use perforate_os::{BlockUse, Policy, Random};
+use perforate_os::{BlockUse, Policy};
 use perforate_schemes::gap_tolerant::ChunkPairing;
 use perforate_schemes::perforated::Perforated;
-use perforate_types::{CHUNK_FRAMES, GapTolerance, HoleSet, SLICE_BLOCKS, SUPERPAGE_BLOCKS};
+use perforate_types::{
+    CHUNK_FRAMES, GapTolerance, HoleSet, Random, SLICE_BLOCKS, SUPERPAGE_BLOCKS,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

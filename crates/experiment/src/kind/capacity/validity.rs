@@ -1,8 +1,7 @@
 //! Share of slices that can contain a superpage (G §3.3, Fig. 7).
 
 use perforate_config::Share;
-use perforate_os::Random;
-use perforate_types::SLICE_BLOCKS;
+use perforate_types::{Random, SLICE_BLOCKS};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

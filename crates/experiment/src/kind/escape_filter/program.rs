@@ -10,7 +10,7 @@ use perforate_sim::{
     open_workload,
 };
 use perforate_types::{
-    AccessKind, Backing, Chunk, Counters, Instruction, MemoryAccess, ProgramEvent,
+    AccessKind, Backing, Chunk, Counters, Instruction, MemoryAccess, ProgramEvent, Random,
 };
 
 use super::EscapeFilter;
@@ -195,25 +195,10 @@ pub fn faulty_frames(frames: &Range<u64>, count: usize, seed: u64) -> Result<Vec
     if all < count as u64 {
         return Err(format!("{count} faulty frames cannot be among {all}"));
     }
-    let mut random = Random((count as u64) << 32 ^ seed);
+    let mut random = Random::new((count as u64) << 32 ^ seed);
     let mut chosen = BTreeSet::new();
     while chosen.len() < count {
-        chosen.insert(frames.start + random.below(all));
+        chosen.insert(frames.start + random.evenly(all));
     }
     Ok(chosen.into_iter().collect())
-}
-
-/// Uniformly distributed numbers from a seed (splitmix64).
-struct Random(u64);
-
-impl Random {
-    /// Returns an integer from 0 to `bound` − 1.
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let fraction = ((bits ^ (bits >> 31)) >> 11) as f64 / (1u64 << 53) as f64;
-        (fraction * bound as f64) as u64
-    }
 }

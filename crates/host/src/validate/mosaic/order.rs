@@ -1,11 +1,11 @@
 //! Order of runs, and ratios of their times.
 
-use perforate_os::Random;
+use perforate_types::Random;
 
 /// Order in which the layouts run in a round: a permutation of all layouts, and then the same
 /// layouts in reverse. Steady drift of the machine then affects all layouts equally.
 pub(super) fn order(round: u32, layouts: usize) -> Vec<usize> {
-    let mut random = Random::new(u64::from(round) + 1, 0, 0);
+    let mut random = Random::keyed(u64::from(round) + 1, 0, 0);
     let mut order: Vec<usize> = (0..layouts).collect();
     for last in (1..layouts).rev() {
         order.swap(last, random.below(last as u64 + 1) as usize);

@@ -89,7 +89,7 @@ pub fn check_all_tables(system: &System) {
 
 /// Compares the tables of program and host with the oracles for some random pages.
 pub fn check_some_tables(system: &System, seed: u64) {
-    sides(system).iter().for_each(|side| side.check_some(&mut Random(seed)));
+    sides(system).iter().for_each(|side| side.check_some(&mut Random::new(seed)));
 }
 
 fn sides(system: &System) -> Vec<Side<'_>> {

@@ -69,20 +69,16 @@ pub fn memory_of(options: &[(&str, &str)]) -> MemoryState {
     MemoryOptions::read(given).unwrap().resolve(&MemorySnapshot::load).unwrap()
 }
 
-/// Pseudo-random numbers (SplitMix64).
-pub struct Random(pub u64);
+/// Pseudo-random choices.
+pub struct Random(perforate_types::Random);
 
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut value = self.0;
-        value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        value ^ (value >> 31)
+    pub fn new(seed: u64) -> Self {
+        Self(perforate_types::Random::new(seed))
     }
 
     pub fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
+        self.0.next() % limit
     }
 
     pub fn one_in(&mut self, chance: u64) -> bool {
@@ -148,7 +144,7 @@ impl Storm {
         change: Option<&dyn Fn(&mut MemoryState)>,
         coalesced: Option<Coalesced>,
     ) -> Self {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let mut machine = Machine::load(Machine::DEFAULT).unwrap();
         if random.one_in(2) {
             // Small TLBs evict often.
@@ -218,11 +214,11 @@ impl Storm {
         }
         if [Some(composition.own), composition.host].into_iter().flatten().any(has_segments) {
             // Small filters wrongly report many pages as escaped.
-            let bits = [256, 64, 16][Random(seed).below(3) as usize];
+            let bits = [256, 64, 16][Random::new(seed).below(3) as usize];
             machine.virtualization.escape_filter_bits = bits;
         }
         if composition.host.is_some() {
-            virtualize(&mut machine, &mut memory, &mut Random(!seed));
+            virtualize(&mut machine, &mut memory, &mut Random::new(!seed));
             // Perforated pages need 2MB-grained entries in the second-level TLB.
             let perforates = composition.in_hardware().any(|scheme| scheme.shadow_directories);
             let holds_large = perforates || !seed.is_multiple_of(6);

@@ -34,7 +34,7 @@ const WHOLE: [FrameState; 8] = [
 
 /// Returns a random memory of 48 to 174MB in one or two zones, written to a file and loaded again.
 pub fn occupied(seed: u64) -> MemorySnapshot {
-    let mut random = Random(!seed);
+    let mut random = Random::new(!seed);
     let blocks = 16 + random.below(64);
     let mut made = OccupancyBuilder::default();
     // Ranges from memory with few mixed blocks to memory of mixed blocks only.

@@ -9,13 +9,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use perforate_types::{Advice, Backing, Permissions, ProgramEvent, VirtualAddress};
+use perforate_types::{Advice, Backing, Permissions, ProgramEvent, Random, VirtualAddress};
 
 use super::extents::{Extent, FreeExtents};
 use super::process::Process;
 use super::records::Records;
 use super::size_class::{self, LARGE_BYTES};
-use crate::random::Random;
 use crate::source::{HEAP_STEP_BYTES, PAGE_BYTES};
 
 /// Address of the heap's upper end. Mappings are placed downwards from here, as Linux does.

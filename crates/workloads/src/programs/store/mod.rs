@@ -32,8 +32,8 @@ mod touched;
 
 use perforate_config::{BoundedSize, Count, Share};
 use perforate_trace::Source;
+use perforate_types::Random;
 
-use crate::random::Random;
 use crate::registry::{Registered, WorkloadSpec};
 use crate::source::PAGE_BYTES;
 use crate::traced::{Program, ProgramSource, Tracer};

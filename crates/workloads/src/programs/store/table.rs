@@ -1,10 +1,11 @@
 //! Key-value store in the manner of Redis: a chained hash table that doubles. Each key has an entry, a
 //! name, an object header and a value, each allocated separately in the heap.
 
+use perforate_types::Random;
+
 use super::StoreOptions;
 use super::allocator::Allocator;
 use super::process::Process;
-use crate::random::Random;
 
 /// Size of a slot of the hash table in bytes: one pointer.
 const SLOT_BYTES: u64 = 8;
