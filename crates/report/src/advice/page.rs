@@ -216,8 +216,17 @@ fn gain(record: &AdviceRecord, page: &mut Page) -> Markup {
         return html! {};
     }
     const MB: f64 = 1_048_576.0;
+    let has_price = record.curve.iter().any(|point| point.additional_bytes as f64 >= MB);
+    let (over, memory, price): (_, fn(&AdvicePoint) -> u64, _) = match has_price {
+        true => ("additional memory", |point| point.additional_bytes, ""),
+        false => (
+            "memory with large pages",
+            |point| point.advised_bytes,
+            " All of them cost less than 1 MB more.",
+        ),
+    };
     let mark = |point: &AdvicePoint, series: &str| Mark {
-        x: Some(point.additional_bytes as f64 / MB),
+        x: Some(memory(point) as f64 / MB),
         series: series.to_owned(),
         value: Some(point.saved_share * 100.0),
         text: percent(point.saved_share),
@@ -248,7 +257,7 @@ fn gain(record: &AdviceRecord, page: &mut Page) -> Markup {
     let chart = Lines {
         series: shown.into_iter().enumerate().map(series).collect(),
         ground: Ground::Numbers { least: 0.0, most },
-        axis: Axis { label: "additional memory", suffix: "MB" },
+        axis: Axis { label: over, suffix: "MB" },
         value: Axis { label: "page walks saved", suffix: "%" },
         range: (0.0, 100.0),
         marks,
@@ -268,10 +277,10 @@ fn gain(record: &AdviceRecord, page: &mut Page) -> Markup {
     let figure = Figure {
         id: "gain-curve".into(),
         name: format!("{} gain over memory", record.workload),
-        title: "Page walks saved over additional memory".into(),
-        caption: "Parts of memory get large pages one after the other, the most walks saved for each megabyte \
-                  first."
-            .into(),
+        title: format!("Page walks saved over {over}"),
+        caption: format!(
+            "Parts of memory get large pages one after the other, the most walks saved for each megabyte first.{price}"
+        ),
         chart: chart.spec(),
         data,
     };
