@@ -26,8 +26,8 @@ pub struct OperatingSystemCosts {
     /// entry, look-up, allocation and return. Clearing or copying the page and writing its entry
     /// are separate costs.
     pub fault_4k_ns: f64,
-    /// Duration in ns of a page fault that maps 2MB, ordinary or perforated. It includes the same
-    /// actions as `fault_4k_ns`.
+    /// Duration in ns of a page fault that maps 2MB, ordinary or perforated, gap-tolerant superpages or a
+    /// direct segment. It includes the same actions as `fault_4k_ns`.
     pub fault_2m_ns: f64,
     /// Duration in ns of a page fault that maps 1GB. It includes the same actions as `fault_4k_ns`.
     pub fault_1g_ns: f64,
@@ -264,10 +264,12 @@ impl OperatingSystemCosts {
             + work.faults_copy_on_write
             + work.faults_swap
             + work.faults_other;
+        let large_faults =
+            work.faults_2m + work.faults_perforated + work.faults_superpage + work.faults_segment;
         OperatingSystemCycles {
             faults: cycles(&[
                 (small_faults, self.fault_4k_ns),
-                (work.faults_2m + work.faults_perforated + work.faults_segment, self.fault_2m_ns),
+                (large_faults, self.fault_2m_ns),
                 (work.faults_1g, self.fault_1g_ns),
             ]),
             zeroing: cycles(&[
