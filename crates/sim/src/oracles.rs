@@ -361,4 +361,55 @@ mod tests {
         }
         assert!(native().check(access(5), &Err(PageFault::Protection)).is_err());
     }
+
+    /// Page 5 + 512 × 512 of a guest: a walk may read the nodes around it, of its space only, until they go,
+    /// all frames of a directory, and the bitmaps.
+    #[test]
+    fn walks_read_the_nodes_around_their_page() {
+        let mut tables = GuestTables {
+            nodes: BTreeMap::new(),
+            directory_frames: 3,
+            directory_frames_of: BTreeMap::new(),
+            bitmaps: Some(GuestFrame::new(900)),
+        };
+        let page = VirtualPage::new((1 << 18) + 5);
+        let reads = |tables: &GuestTables, space, page, frame| {
+            tables.may_be_read((SpaceId(space), page), GuestFrame::new(frame))
+        };
+        let firsts = [(1, 1 << 18), (2, 1 << 18), (3, 0), (4, 0), (5, 0)];
+        let node = |(level, first): (Level, u64), branch| TableOperation::AddNode {
+            space: GUEST,
+            level,
+            page: VirtualPage::new(first),
+            frame: Frame::new(100 * u64::from(level) + 50 * u64::from(branch)),
+            branch,
+        };
+        for first in firsts {
+            tables.apply(&node(first, 0));
+        }
+        tables.apply(&node((1, 1 << 18), 1));
+        for frame in [100, 150, 200, 202, 300, 400, 500, 900, 901] {
+            assert!(reads(&tables, 0, page, frame), "{frame}");
+            assert_eq!(reads(&tables, 1, page, frame), frame >= 900, "{frame} of another space");
+        }
+        for frame in [99, 101, 199, 203, 301, 401, 501, 899] {
+            assert!(!reads(&tables, 0, page, frame), "{frame}");
+        }
+        // The next level-1 node's pages are in the same directory, those a gigabyte on in another.
+        for (page, expected) in [(512, [false, true, true]), (1 << 18, [false, false, true])] {
+            let page = VirtualPage::new((1 << 18) + page);
+            assert_eq!([100, 201, 400].map(|frame| reads(&tables, 0, page, frame)), expected);
+        }
+        let (space, level, first) = (GUEST, 1, VirtualPage::new(1 << 18));
+        tables.apply(&TableOperation::RemoveNode { space, level, page: first, branch: 1 });
+        assert!(!reads(&tables, 0, page, 150) && reads(&tables, 0, page, 100));
+        // In another format, directories of this space have other sizes.
+        let mode = GapTolerance::SINGLE_4M;
+        tables.apply(&TableOperation::SetControl { space: SpaceId(1), control: mode.control() });
+        assert!(reads(&tables, 0, page, 201));
+        tables.apply(&TableOperation::SetControl { space: GUEST, control: mode.control() });
+        let frames = 1 << mode.directory_order();
+        assert!(reads(&tables, 0, page, 200 + frames - 1));
+        assert!(!reads(&tables, 0, page, 200 + frames));
+    }
 }
