@@ -1,7 +1,10 @@
 //! Explaining a translation does not change later explanations.
 
 use perforate_sim::{Composition, Machine, TlbState, Workload, explain};
-use perforate_types::PageSize;
+use perforate_trace::{TraceMetadata, TraceWriter};
+use perforate_types::{
+    AccessKind, Backing, Instruction, MemoryAccess, PageSize, Permissions, ProgramEvent, VirtualAddress,
+};
 
 use crate::storms::memory_of;
 
@@ -49,6 +52,68 @@ fn an_explanation_repeats_itself() {
                 let (cold, warm) = explanation.cycles();
                 let reads = explanation.situation == TlbState::Cold;
                 assert!(warm > 0 && (if reads { cold > warm } else { cold >= warm }));
+            }
+        }
+    }
+}
+
+const START: u64 = 0x7f00_0000_0000;
+
+/// Writes the trace of a program that maps and writes 4MB, and then reads its first page.
+fn program(path: &std::path::Path) {
+    let metadata = TraceMetadata { has_events: true, ..TraceMetadata::default() };
+    let mut trace = TraceWriter::create(path, &metadata).unwrap();
+    let start = VirtualAddress::new(START);
+    trace
+        .event(ProgramEvent::Map {
+            start,
+            length: 4 << 20,
+            permissions: Permissions::READ_WRITE,
+            accessible: true,
+            backing: Backing::Anonymous,
+            shared: false,
+            populate: true,
+        })
+        .unwrap();
+    for page in [700, 5, 100] {
+        let access =
+            MemoryAccess { address: start.add(page * 4096), size: 8, kind: AccessKind::Write };
+        trace.push(&Instruction { accesses: 1, ..Instruction::default() }, &[access]).unwrap();
+    }
+    trace.finish().unwrap();
+}
+
+/// The steps of a translation in each state of the TLBs, with their cycles; addresses are left out.
+#[test]
+fn steps_in_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("program.trace");
+    program(&path);
+    let workload = Workload::named(path.to_string_lossy().into_owned());
+    let without_addresses = |text: &str| {
+        let words = text.split(' ').map(|word| match word.starts_with("0x") {
+            true => word.trim_start_matches("0x").trim_start_matches(|c: char| c.is_ascii_hexdigit()).to_owned(),
+            false => word.to_owned(),
+        });
+        words.collect::<Vec<_>>().join(" ")
+    };
+    for (scheme, holes) in [
+        ("4k", false), ("thp", false), ("perforated", true), ("gt-pde-2m", false), ("segment", false), ("range", false),
+        ("4k+thp", false), ("perforated+perforated", true), ("thp+shadow-4k", false), ("4k+shadow-thp", false),
+        ("perforated+shadow-thp", true), ("gt-pde-2m+shadow-4k", false), ("range+shadow-4k", false), ("thp+segment", false), ("thp+flat-4k", false), ("segment-l1", false), ("4k+range", false), ("gt-pde-2m+gt-pde-2m", false),
+    ] {
+        let fragmentation = if holes { "portion=100%,holes=25%,clustered" } else { "none" };
+        let memory = memory_of(&[("memory", "256M"), ("fragmentation", fragmentation), ("host-memory", "512M"), ("segment", "min=2M"), ("host-segment", "min=64M")]);
+        let machine = Machine::load("perforated-table2").unwrap();
+        let scheme_ = Composition::find(scheme).unwrap();
+        let addresses = [];
+        let found = explain(&machine, scheme_, &memory, &workload, 1, &addresses).unwrap();
+        for (address, explanations) in found {
+            for it in explanations {
+                println!("## {scheme} {:#x} {:?} {:?} walked {} {:#x} {:?}", address, it.situation, it.case, it.walked, it.physical, it.cycles());
+                for step in &it.steps {
+                    println!("##   {} [{} {}]  |{}", step.text, step.cold_cycles, step.warm_cycles, without_addresses(&step.text));
+                }
             }
         }
     }
