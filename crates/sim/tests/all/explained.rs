@@ -1,9 +1,10 @@
 //! Explaining a translation does not change later explanations.
 
-use perforate_sim::{Composition, Machine, TlbState, Workload, explain};
+use perforate_sim::{Composition, Explanation, Machine, TlbState, Workload, explain};
 use perforate_trace::{TraceMetadata, TraceWriter};
 use perforate_types::{
-    AccessKind, Backing, Instruction, MemoryAccess, PageSize, Permissions, ProgramEvent, VirtualAddress,
+    AccessKind, Backing, Instruction, MemoryAccess, PageSize, Permissions, ProgramEvent,
+    VirtualAddress,
 };
 
 use crate::storms::memory_of;
@@ -83,38 +84,187 @@ fn program(path: &std::path::Path) {
     trace.finish().unwrap();
 }
 
-/// The steps of a translation in each state of the TLBs, with their cycles; addresses are left out.
-#[test]
-fn steps_in_words() {
+/// Returns each explanation of a run's examples in words: its state, its case and the sums of its cycles, then
+/// its steps. Addresses of entries, tables and pages are left out.
+fn in_words(scheme: &str, fragmentation: &str) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("program.trace");
     program(&path);
     let workload = Workload::named(path.to_string_lossy().into_owned());
+    let memory = memory_of(&[
+        ("memory", "256M"),
+        ("fragmentation", fragmentation),
+        ("segment", "min=2M"),
+        ("host-memory", "512M"),
+        ("host-segment", "min=64M"),
+    ]);
+    let machine = Machine::load("perforated-table2").unwrap();
+    let composition = Composition::find(scheme).unwrap();
+    let explained = explain(&machine, composition, &memory, &workload, 1, &[]).unwrap();
     let without_addresses = |text: &str| {
-        let words = text.split(' ').map(|word| match word.starts_with("0x") {
-            true => word.trim_start_matches("0x").trim_start_matches(|c: char| c.is_ascii_hexdigit()).to_owned(),
-            false => word.to_owned(),
-        });
-        words.collect::<Vec<_>>().join(" ")
+        let mut parts = text.split("0x");
+        let first = parts.next().unwrap_or_default().to_owned();
+        parts.fold(first, |words, part| {
+            words + "@" + part.trim_start_matches(|digit: char| digit.is_ascii_hexdigit())
+        })
     };
-    for (scheme, holes) in [
-        ("4k", false), ("thp", false), ("perforated", true), ("gt-pde-2m", false), ("segment", false), ("range", false),
-        ("4k+thp", false), ("perforated+perforated", true), ("thp+shadow-4k", false), ("4k+shadow-thp", false),
-        ("perforated+shadow-thp", true), ("gt-pde-2m+shadow-4k", false), ("range+shadow-4k", false), ("thp+segment", false), ("thp+flat-4k", false), ("segment-l1", false), ("4k+range", false), ("gt-pde-2m+gt-pde-2m", false),
+    let words = |it: &Explanation| {
+        let steps: Vec<_> = it.steps.iter().map(|step| without_addresses(&step.text)).collect();
+        let walked = if it.walked { "walked " } else { "" };
+        let (cold, warm) = it.cycles();
+        let Explanation { situation, case, .. } = it;
+        format!("{situation:?} {case:?} {walked}{cold}/{warm}: {}", steps.join("; "))
+    };
+    explained.iter().flat_map(|(_, translations)| translations.iter().map(words)).collect()
+}
+
+/// A look-up of the L2 TLB takes 9 cycles, one of the walk caches 1, a selection 3. A read of memory takes 158
+/// cycles, 130 in an open row, and 26 from the walkers' cache.
+#[test]
+fn steps_of_native_translations_in_words() {
+    let cold = "L2 TLB: nothing found; walk cache: nothing found; level-4 entry at @: table at @; \
+                level-3 entry at @: table at @; level-2 entry at @: ";
+    let bitmap = "L2 TLB, second look-up: no bitmap entry; the block's bitmap line at @";
+    let cached = "L2 TLB: entry found; L2 TLB, second look-up: bitmap entry found";
+    let hole = "hole's level-1 entry at @: 4KB page at @";
+    let with_holes = format!("{cold}perforated at @, filter 00000111");
+    let hit = |case: &str| format!("FirstLevelLost {case} 9/9: L2 TLB: entry found");
+    let selection = "selection ffffffff00000000: block 11 is B-block 43 of slice @";
+    for (scheme, fragmentation, expected) in [
+        (
+            "4k",
+            "none",
+            vec![
+                format!(
+                    "Cold Regular walked 586/114: {cold}table at @; level-1 entry at @: 4KB page at @"
+                ),
+                hit("Regular"),
+            ],
+        ),
+        (
+            "thp",
+            "none",
+            vec![format!("Cold Regular walked 456/88: {cold}2MB page at @"), hit("Regular")],
+        ),
+        (
+            "perforated",
+            "portion=100%,holes=25%,clustered",
+            vec![
+                format!("Cold Filtered walked 456/88: {with_holes}"),
+                hit("Filtered"),
+                format!("Cold ReadInPlace walked 623/123: {with_holes}; {bitmap}"),
+                format!("FirstLevelLost BitmapInPlace 18/18: {cached}"),
+                format!("BitmapLost ReadInPlace 176/44: L2 TLB: entry found; {bitmap}"),
+                format!(
+                    "Cold ReadHole walked 912/176: {with_holes}; {bitmap}; walk cache: entry found; \
+                     shadow level-2 entry at @: table at @; {hole}"
+                ),
+                hit("Regular"),
+                format!("HoleLost BitmapHole 177/45: {cached}; walk cache: entry found; {hole}"),
+                format!(
+                    "BitmapLost ReadHole 335/71: L2 TLB: entry found; {bitmap}; walk cache: entry \
+                     found; {hole}"
+                ),
+            ],
+        ),
+        (
+            "gt-pde-2m",
+            "none",
+            vec![
+                format!("Cold Regular walked 459/91: {cold}GT-PDE-2MB, slice @; {selection}"),
+                hit("Regular"),
+                format!(
+                    "PageLost Regular walked 13/13: L2 TLB: nothing found; walk cache: entry found; \
+                     {selection}"
+                ),
+            ],
+        ),
+        (
+            "segment",
+            "none",
+            ["Cold", "FirstLevelLost"]
+                .map(|state| {
+                    format!(
+                        "{state} Beside 1/1: direct segment: BASE, LIMIT and escape filter checked"
+                    )
+                })
+                .to_vec(),
+        ),
+        ("segment-l1", "none", vec!["Cold BesideFirstLevel 0/0: ".into()]),
     ] {
-        let fragmentation = if holes { "portion=100%,holes=25%,clustered" } else { "none" };
-        let memory = memory_of(&[("memory", "256M"), ("fragmentation", fragmentation), ("host-memory", "512M"), ("segment", "min=2M"), ("host-segment", "min=64M")]);
-        let machine = Machine::load("perforated-table2").unwrap();
-        let scheme_ = Composition::find(scheme).unwrap();
-        let addresses = [];
-        let found = explain(&machine, scheme_, &memory, &workload, 1, &addresses).unwrap();
-        for (address, explanations) in found {
-            for it in explanations {
-                println!("## {scheme} {:#x} {:?} {:?} walked {} {:#x} {:?}", address, it.situation, it.case, it.walked, it.physical, it.cycles());
-                for step in &it.steps {
-                    println!("##   {} [{} {}]  |{}", step.text, step.cold_cycles, step.warm_cycles, without_addresses(&step.text));
-                }
-            }
-        }
+        assert_eq!(in_words(scheme, fragmentation), expected, "{scheme}");
+    }
+}
+
+#[test]
+fn steps_of_translations_in_virtual_machines_in_words() {
+    let hit = |case: &str| format!("FirstLevelLost {case} 9/9: L2 TLB: entry found");
+    let shadowed = |cycles: &str, origin: &str| {
+        let cold = "L2 TLB: nothing found; shadow walk cache: nothing found; shadow level-4 entry at \
+                    @: table at @; shadow level-3 entry at @: table at @; shadow level-2 entry at @: \
+                    table at @; shadow level-1 entry at @: 4KB page at @";
+        let cold = format!("Cold Regular walked {cycles}: {cold}; made of {origin} of the host");
+        [cold, hit("Regular")]
+    };
+    let segment = "host's direct segment: BASE, LIMIT and escape filter checked";
+    let holes = "the guest's perforated page over a 2MB page";
+    let host = "host's level-4 entry at @: table at @; host's level-3 entry at @: table at @; ";
+    let nested = "nested TLB: nothing found; host's walk cache: ";
+    for (scheme, fragmentation, expected) in [
+        (
+            "thp+shadow-4k",
+            "none",
+            shadowed("642/114", "the guest's 2MB page over a 4KB page").to_vec(),
+        ),
+        (
+            "4k+shadow-thp",
+            "none",
+            shadowed("586/114", "the guest's 4KB page over a 2MB page").to_vec(),
+        ),
+        (
+            "gt-pde-2m+shadow-4k",
+            "none",
+            shadowed("642/114", "the guest's gap-tolerant superpage over a 4KB page").to_vec(),
+        ),
+        (
+            "perforated+shadow-thp",
+            "portion=100%,holes=25%,clustered",
+            [
+                shadowed("586/114", holes),
+                shadowed("586/114", holes),
+                shadowed("614/114", &format!("a hole in {holes}")),
+            ]
+            .concat(),
+        ),
+        (
+            "thp+segment",
+            "none",
+            vec![
+                format!(
+                    "Cold Regular walked 460/92: L2 TLB: nothing found; guest's walk cache: nothing \
+                     found; {segment}; guest's level-4 entry at @: table at @; {segment}; guest's \
+                     level-3 entry at @: table at @; {segment}; guest's level-2 entry at @: 2MB page \
+                     at @; {segment}"
+                ),
+                hit("Regular"),
+            ],
+        ),
+        (
+            "4k+thp",
+            "none",
+            vec![
+                format!(
+                    "Cold Regular walked 1105/265: L2 TLB: nothing found; guest's walk cache: nothing \
+                     found; {nested}nothing found; {host}host's level-2 entry at @: 2MB page at @; \
+                     guest's level-4 entry at @: table at @; nested TLB: entry found; guest's level-3 \
+                     entry at @: table at @; nested TLB: entry found; guest's level-2 entry at @: \
+                     table at @; nested TLB: entry found; guest's level-1 entry at @: 4KB page at @; \
+                     {nested}entry found; host's level-2 entry at @: 2MB page at @"
+                ),
+                hit("Regular"),
+            ],
+        ),
+    ] {
+        assert_eq!(in_words(scheme, fragmentation), expected, "{scheme}");
     }
 }
