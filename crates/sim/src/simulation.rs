@@ -824,4 +824,113 @@ mod tests {
         simulation.machine.operating_system.interrupt_handler_ns = 10_000.0;
         assert_eq!(of(&simulation, &sent).3.0, 0);
     }
+
+    /// Maps are of guest and host, from measuring on; the series of memory is the program's.
+    #[test]
+    fn maps_are_of_guest_and_host() {
+        for (scheme, owners) in
+            [("4k", vec![None]), ("4k+4k", vec![Some("guest".to_owned()), Some("host".to_owned())])]
+        {
+            for has_maps in [true, false] {
+                let mut simulation = simulation(scheme, true, 3);
+                if !has_maps {
+                    simulation = simulation.without_maps();
+                }
+                let mut chunk = Chunk::default();
+                chunk.push_event(map(START, 40));
+                write(&mut chunk, 0..10);
+                simulation.run(&chunk).unwrap();
+                let figures = simulation.finish().unwrap();
+                let mut of: Vec<_> = figures.memory_maps.iter().map(|map| map.of.clone()).collect();
+                let moments: Vec<_> = figures
+                    .memory_maps
+                    .iter()
+                    .filter(|map| map.of == owners[0])
+                    .flat_map(|map| map.instructions.clone())
+                    .collect();
+                of.dedup();
+                if has_maps {
+                    assert_eq!((of, moments), (owners.clone(), vec![3, 10]), "{scheme}");
+                } else {
+                    assert!(of.is_empty());
+                }
+                let points = &figures.series.memory;
+                let moments: Vec<u64> = points.iter().map(|point| point.instruction).collect();
+                assert_eq!(moments, [0, 10]);
+                let mapped: Vec<_> = points.iter().map(|point| point.mapped_bytes).collect();
+                assert_eq!(mapped, [Some(0), Some(40_960)]);
+                let contents = &figures.series.l2_tlb_contents;
+                let moments: Vec<u64> = contents.iter().map(|point| point.instruction).collect();
+                assert_eq!(moments, [0, 10]);
+                let small = contents.iter().map(|point| point.entries.get("page_4k"));
+                assert_eq!(small.collect::<Vec<_>>(), [Some(0), Some(10)]);
+            }
+        }
+    }
+
+    /// Windows of a sampled trace end at gaps, at the end of a chunk, too; each counts after its warm-up.
+    #[test]
+    fn windows_end_at_gaps() {
+        for functional in [false, true] {
+            let mut simulation = simulation("4k", functional, 2).with_window_warmup(3);
+            let gap = || ProgramEvent::Gap { instructions: 1_000 };
+            for number in 0..3 {
+                let mut chunk = Chunk::default();
+                if number == 0 {
+                    chunk.push_event(map(START, 40));
+                }
+                write(&mut chunk, 10 * number..10 * number + 6);
+                if number == 1 {
+                    chunk.push_event(gap());
+                }
+                write(&mut chunk, 10 * number + 6..10 * number + 10);
+                if number == 0 {
+                    chunk.push_event(gap());
+                }
+                simulation.run(&chunk).unwrap();
+            }
+            let windows = simulation.finish().unwrap().windows;
+            let counts: Vec<_> = windows.iter().map(|it| (it.instructions, it.walks)).collect();
+            assert_eq!(counts, [(7, 7), (3, 3), (11, 11)]);
+            assert_eq!(windows.iter().all(|it| it.cycles > 0), !functional);
+        }
+    }
+
+    /// Sampled timing is of whole programs.
+    #[test]
+    fn a_sample_is_not_sampled_again() {
+        let windows = TimedWindows { window: 5, period: 20 };
+        let mut simulation = simulation("4k", false, 0).with_timed_windows(windows, 0, 1);
+        assert!(simulation.has_timed_windows());
+        let mut chunk = Chunk::default();
+        chunk.push_event(map(START, 40));
+        write(&mut chunk, 0..40);
+        simulation.run(&chunk).unwrap();
+        assert!(!simulation.timed_windows().is_empty());
+        chunk.clear();
+        chunk.push_event(ProgramEvent::Gap { instructions: 5 });
+        let error = simulation.run(&chunk).unwrap_err();
+        assert!(matches!(error, SimError::SampledTwice), "{error}");
+    }
+
+    /// Without a clock, windows and a thread for it have no effect.
+    #[test]
+    fn functional_runs_have_no_clock() {
+        let windows = TimedWindows { window: 5, period: 20 };
+        let functional = simulation("4k", true, 0).with_timed_windows(windows, 0, 1);
+        assert!(!functional.has_timed_windows());
+        let two = ProcessorOptions { cores: 2, ..ProcessorOptions::default() };
+        let mut several = simulation("4k", true, 0)
+            .with_clock_thread()
+            .unwrap()
+            .with_hardware_threads(&two)
+            .unwrap();
+        assert_eq!((several.cycles(), several.system().topology().is_some()), (None, true));
+        let mut timed = simulation("4k", false, 0).with_hardware_threads(&two).unwrap();
+        assert_eq!(timed.cycles(), Some(0));
+        let one = simulation("4k", false, 0).with_hardware_threads(&ProcessorOptions::default());
+        assert!(one.unwrap().system().topology().is_none());
+        let many = ProcessorOptions { cores: 65, ..ProcessorOptions::default() };
+        assert!(simulation("4k", true, 0).with_hardware_threads(&many).is_err());
+    }
 }
