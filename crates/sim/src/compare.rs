@@ -897,4 +897,75 @@ mod tests {
         });
         assert!(host.starts_with("a guest with 268435456 bytes"), "{host}");
     }
+
+    /// The first of two passes finds where the run settles. A run too short for that, or one that never
+    /// settles, has a warm-up of a fifth. Progress is that of both passes.
+    #[test]
+    fn warm_ups_are_detected_in_a_first_pass() {
+        for (instructions, is_detected) in [(2_005, false), (40_000, true)] {
+            let mut run = resolved("4k,thp", &[("memory", "256M")], true);
+            run.measuring.warmup = Some(WarmupLength::Detected);
+            run.workload.instructions = Some(instructions);
+            let mut told = Vec::new();
+            let mut observer =
+                |progress: crate::Progress| told.push((progress.done, progress.total));
+            let results = super::run(&run, &mut observer).unwrap();
+            assert_eq!(results[0].warmup.instructions, results[1].warmup.instructions);
+            for result in results {
+                let Warmup { instructions: warmup, stated, detected, .. } = result.warmup;
+                assert_eq!((stated, detected), (false, is_detected));
+                assert_eq!(result.instructions + warmup, instructions);
+                if !is_detected {
+                    assert_eq!(warmup, 401);
+                }
+                let start = if is_detected { "warm-up: " } else { "warm-up: a fifth, 401 ins" };
+                assert!(result.notes.iter().any(|note| note.starts_with(start)));
+            }
+            assert!(told.is_sorted(), "{told:?}");
+            assert!(told.iter().all(|(_, total)| *total == Some(2 * instructions)), "{told:?}");
+        }
+    }
+
+    /// A program's set-up is neither measured nor a part of the warm-up.
+    #[test]
+    fn set_ups_are_not_measured() {
+        let mut run = resolved("4k", &[("memory", "256M")], true);
+        run.workload = Workload::named("fork:heap=2M");
+        let machine = Machine::load(Machine::DEFAULT).unwrap();
+        let scheme = crate::Scheme::find("4k").unwrap();
+        let spec = perforate_workloads::WorkloadSpec::parse("fork:heap=2M").unwrap();
+        let place = (&machine, &run.memory);
+        let mut phased = crate::PhasedRun::new(place, scheme, &spec, 1, (false, false)).unwrap();
+        phased.run_until("fork").unwrap();
+        let setup = phased.simulation.instructions();
+        while phased.next_phase().unwrap().is_some() {}
+        let all = phased.simulation.instructions();
+        for (warmup, expected) in [(None, all - setup), (Some(10), all - setup - 10)] {
+            run.measuring.warmup = warmup.map(WarmupLength::Instructions);
+            let result = super::run(&run, &mut Silent).unwrap().remove(0);
+            assert_eq!(result.instructions, expected, "{all} with {setup} before");
+            assert_eq!(result.warmup.instructions, warmup.unwrap_or(0));
+        }
+    }
+
+    /// Notes on all results are in each; one scheme alone is no comparison.
+    #[test]
+    fn notes_on_all_results_are_in_each() {
+        let notes = |schemes: &str, options: &[(&str, &str)]| -> Vec<Vec<bool>> {
+            let run = resolved(schemes, options, true);
+            let results = super::run(&run, &mut Silent).unwrap();
+            let starts =
+                ["there is too little translation work", "had no effect in this run: swap"];
+            let has = |result: &RunResult, start: &&str| {
+                result.notes.iter().any(|note| note.starts_with(*start))
+            };
+            let of = |result| starts.iter().map(|start| has(result, start)).collect();
+            results.iter().map(of).collect()
+        };
+        let memory = ("memory", "256M");
+        assert_eq!(notes("4k", &[memory]), [[false, false]]);
+        assert_eq!(notes("4k,thp", &[memory]), [[true, false]; 2]);
+        assert_eq!(notes("4k,thp", &[memory, ("swap", "1G")]), [[true, true]; 2]);
+        assert_eq!(notes("4k", &[memory, ("swap", "1G")]), [[false, true]]);
+    }
 }

@@ -220,3 +220,11 @@ fn tlbs_are_of_cores() {
         assert_eq!(found, misses, "{processors:?}");
     }
 }
+
+/// Guest and host have other seeds, so that their memories are not fragmented alike.
+#[test]
+fn guest_and_host_have_seeds_of_their_own() {
+    let system = system("4k+4k");
+    let host = system.hypervisor().unwrap().kernel();
+    assert_eq!((system.kernel().config().seed, host.config().seed), (1, !1));
+}
