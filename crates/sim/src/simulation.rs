@@ -933,4 +933,29 @@ mod tests {
         let many = ProcessorOptions { cores: 65, ..ProcessorOptions::default() };
         assert!(simulation("4k", true, 0).with_hardware_threads(&many).is_err());
     }
+
+    /// Instructions are of the hardware thread to which the program switched, also at the end of a chunk.
+    #[test]
+    fn switches_at_the_end_of_a_chunk_hold_in_the_next() {
+        let two = ProcessorOptions { cores: 2, ..ProcessorOptions::default() };
+        let mut simulation = simulation("4k", false, 0).with_hardware_threads(&two).unwrap();
+        let switch = |thread| {
+            let (process, thread) = (ProcessId(0), ThreadId(thread));
+            ProgramEvent::Switch { process, thread }
+        };
+        let mut chunk = Chunk::default();
+        chunk.push_event(map(START, 40));
+        write(&mut chunk, 0..3);
+        chunk.push_event(switch(1));
+        simulation.run(&chunk).unwrap();
+        chunk.clear();
+        write(&mut chunk, 3..8);
+        chunk.push_event(switch(0));
+        write(&mut chunk, 8..10);
+        simulation.run(&chunk).unwrap();
+        let figures = simulation.finish().unwrap();
+        let instructions: Vec<u64> = figures.threads.iter().map(|it| it.instructions).collect();
+        assert_eq!((instructions, figures.instructions), (vec![5, 5], 10));
+        assert!(figures.cycles.is_some());
+    }
 }

@@ -268,3 +268,26 @@ fn steps_of_translations_in_virtual_machines_in_words() {
         assert_eq!(in_words(scheme, fragmentation), expected, "{scheme}");
     }
 }
+
+/// Addresses that an access may not reach have no explanation; a host that is too small is an error.
+#[test]
+fn what_cannot_be_explained() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("program.trace");
+    program(&path);
+    let workload = Workload::named(path.to_string_lossy().into_owned());
+    let machine = Machine::load("perforated-table2").unwrap();
+    let of = |scheme: &str, host: &str, addresses: &[VirtualAddress]| {
+        let memory = memory_of(&[("memory", "256M"), ("host-memory", host)]);
+        explain(&machine, Composition::find(scheme).unwrap(), &memory, &workload, 1, addresses)
+    };
+    let addresses = [START, START + (4 << 20)].map(VirtualAddress::new);
+    for scheme in ["4k", "4k+4k"] {
+        let found = of(scheme, "512M", &addresses).unwrap();
+        let counts: Vec<_> = found.iter().map(|(address, all)| (*address, all.len())).collect();
+        assert_eq!(counts, [(addresses[0], 2), (addresses[1], 0)], "{scheme}");
+    }
+    assert!(of("4k", "128M", &addresses).is_ok());
+    let error = of("4k+4k", "128M", &addresses).unwrap_err().to_string();
+    assert!(error.starts_with("a guest with 268435456 bytes of memory does not fit"), "{error}");
+}

@@ -1,6 +1,8 @@
 //! Whose work it is: of the program or of a thread of the kernel, of guest or host, of which core, before or
 //! after measuring starts.
 
+use perforate_config::Size;
+use perforate_os::{KernelConfig, Work};
 use perforate_sim::{
     Composition, Exits, HostWork, Machine, MemoryState, ProcessorOptions, System, SystemOptions,
 };
@@ -227,4 +229,55 @@ fn guest_and_host_have_seeds_of_their_own() {
     let system = system("4k+4k");
     let host = system.hypervisor().unwrap().kernel();
     assert_eq!((system.kernel().config().seed, host.config().seed), (1, !1));
+}
+
+/// The hypervisor backs what it reads for a shadow entry: the page, and at first the guest's four tables.
+#[test]
+fn tables_of_the_guest_are_backed_for_shadow_entries() {
+    let mut system = system("4k+shadow-4k");
+    system.event(&map(1024, Permissions::READ_WRITE)).unwrap();
+    system.start_measuring();
+    let found = [
+        (0, AccessKind::Read),
+        (1, AccessKind::Write),
+        (0, AccessKind::Write),
+        // In another level-1 table.
+        (512, AccessKind::Write),
+    ]
+    .map(|(page, kind)| {
+        let before = system.host_work().unwrap();
+        access(&mut system, kind, page..page + 1);
+        let HostWork { work, backing, .. } = system.host_work().unwrap();
+        let mapped = |now: Work, before: Work| now.pages_mapped - before.pages_mapped;
+        (mapped(work, before.work), mapped(backing, before.backing))
+    });
+    // Each access makes a shadow entry, which is no memory of the guest.
+    assert_eq!(found, [(1 + 4 + 1, 1 + 4), (1 + 1, 1), (1, 0), (1 + 1 + 1, 1 + 1)]);
+}
+
+/// A host with less memory than its guest swaps. What comes back from swap was backed before.
+#[test]
+fn memory_from_swap_is_no_first_backing() {
+    for scheme in ["4k+4k", "4k+shadow-4k"] {
+        let machine = Machine::load(Machine::DEFAULT).unwrap();
+        let options = SystemOptions { check: true, implicit_maps: false, counts_only: true };
+        let kernel = KernelConfig { swap: Size(64 << 20), ..KernelConfig::new(12 << 20) };
+        let host = Some(Box::new(MemoryState { kernel, ..MemoryState::default() }));
+        let memory = MemoryState { host, ..MemoryState::of(32 << 20) };
+        let pair = Composition::find(scheme).unwrap();
+        let mut system = System::new(&machine, pair, &memory, 1, options).unwrap();
+        const PAGES: u64 = 4096;
+        system.event(&map(PAGES, Permissions::READ_WRITE)).unwrap();
+        access(&mut system, AccessKind::Write, 0..PAGES);
+        let first = system.host_work().unwrap();
+        access(&mut system, AccessKind::Read, 0..PAGES);
+        let HostWork { work, backing, exits, backing_exits, .. } = system.host_work().unwrap();
+        assert!(work.pages_swapped_in > 1_000, "{scheme}: {}", work.pages_swapped_in);
+        assert_eq!((backing.pages_swapped_in, backing), (0, first.backing), "{scheme}");
+        assert_eq!(backing_exits, first.backing_exits, "{scheme}");
+        if scheme == "4k+4k" {
+            assert!(exits.nested_fault - backing_exits >= work.pages_swapped_in, "{exits:?}");
+            assert!(backing_exits >= PAGES, "{backing_exits}");
+        }
+    }
 }
