@@ -412,4 +412,88 @@ mod tests {
         assert!(reads(&tables, 0, page, 200 + frames - 1));
         assert!(!reads(&tables, 0, page, 200 + frames));
     }
+
+    /// What a translation or a fault must be, of guest and host together. The guest may write its page 5, and
+    /// the host's mapping of it decides whether the machine may.
+    #[test]
+    fn translations_and_faults_are_compared_with_both_mappings() {
+        use perforate_mmu::Case;
+        let map = |permissions| {
+            let run = PageRun::new(SpaceId(1), VirtualPage::new(DATA), 1);
+            Update::Truth(Truth::Map { run, frame: Frame::new(77), permissions })
+        };
+        let found = |frame: u64| {
+            let physical = PhysicalAddress::new((frame << 12) + 8);
+            Ok(Translated { physical, slot: 0, case: Case::Regular, walked: true })
+        };
+        let (mapped, readable) = (Some(Permissions::READ_WRITE), Some(Permissions::READ));
+        use AccessKind::{Fetch, Read, Write};
+        use PageFault::{Incomplete, NotMapped, Protection};
+        for (host, page, kind, result, is_right, is_spurious) in [
+            (mapped, 5, Read, found(77), true, false),
+            (mapped, 5, Write, found(77), true, false),
+            (mapped, 5, Read, found(78), false, false),
+            (mapped, 5, Read, found(DATA), false, false),
+            (mapped, 6, Read, found(77), false, false),
+            (readable, 5, Read, found(77), true, false),
+            (readable, 5, Write, found(77), false, false),
+            (None, 5, Read, found(77), false, false),
+            // The guest's mapping forbids fetches, and has nothing at page 6.
+            (mapped, 5, Fetch, found(77), false, false),
+            (mapped, 5, Fetch, Err(Protection), true, false),
+            (mapped, 5, Fetch, Err(NotMapped), true, false),
+            (mapped, 6, Read, Err(NotMapped), true, false),
+            (mapped, 6, Read, Err(Protection), true, false),
+            (mapped, 5, Read, Err(NotMapped), true, true),
+            (mapped, 5, Read, Err(Protection), false, false),
+            (None, 5, Read, Err(Protection), false, false),
+            (mapped, 5, Read, Err(Incomplete), true, false),
+            (None, 6, Read, Err(Incomplete), true, false),
+        ] {
+            let mut oracles = oracles();
+            host.into_iter().for_each(|host| oracles.apply_host(&map(host)).unwrap());
+            let address = VirtualAddress::new((page << 12) + 8);
+            let outcome = oracles.check(Access { space: GUEST, address, kind }, &result);
+            let case = format!("{host:?} {page} {kind:?} {result:?}: {outcome:?}");
+            assert_eq!(
+                (outcome.is_ok(), oracles.spurious.is_some()),
+                (is_right, is_spurious),
+                "{case}"
+            );
+        }
+        // A fault in the host's tables is spurious if the host maps the page as it is accessed.
+        for (host, kind, is_spurious) in [
+            (None, Read, false),
+            (readable, Write, false),
+            (readable, Read, true),
+            (mapped, Write, true),
+        ] {
+            let mut oracles = oracles();
+            host.into_iter().for_each(|host| oracles.apply_host(&map(host)).unwrap());
+            let access = Access { space: GUEST, address: VirtualAddress::new(5 << 12), kind };
+            let fault = HostFault { page: GuestFrame::new(DATA), kind };
+            oracles.check(access, &Err(PageFault::Host(fault))).unwrap();
+            assert_eq!(oracles.spurious.is_some(), is_spurious, "{host:?} {kind:?}");
+            // Only what the host writes for the page ends such a fault.
+            let entry = |space, page| {
+                let (page, size) = (VirtualPage::new(page), PageSize::Size4K);
+                let (frame, permissions) = (Frame::new(77), Permissions::READ);
+                Update::Table(TableOperation::Map { space, page, size, frame, permissions })
+            };
+            oracles.apply(&entry(SpaceId(1), DATA)).unwrap();
+            oracles.apply_host(&entry(SpaceId(1), DATA + 1)).unwrap();
+            assert_eq!(oracles.spurious.is_some(), is_spurious);
+            oracles.apply_host(&entry(SpaceId(1), DATA)).unwrap();
+            assert!(oracles.end_fault().is_ok());
+        }
+        // The walker writes accessed bits into tables, and finds them where the host maps them.
+        for (host, frame, is_right) in
+            [(mapped, 77, true), (mapped, 78, false), (readable, 77, false), (None, 77, false)]
+        {
+            let mut oracles = oracles();
+            host.into_iter().for_each(|host| oracles.apply_host(&map(host)).unwrap());
+            let checked = oracles.check_table(GuestFrame::new(DATA), Frame::new(frame));
+            assert_eq!(checked.is_ok(), is_right, "{host:?} {frame}");
+        }
+    }
 }
