@@ -620,8 +620,8 @@ mod tests {
         }
     }
 
-    /// What is read only is populated by reads (22 instead of 23), and what cannot be accessed not at all. A
-    /// mapping has whole pages.
+    /// Read-only memory is populated by reads (22 instead of 23), inaccessible memory not at all. A mapping
+    /// has whole pages.
     #[test]
     fn memory_is_populated_as_it_may_be_accessed() {
         let mapping = |permissions, accessible, populate| ProgramEvent::Map {

@@ -637,7 +637,7 @@ mod tests {
         assert_eq!(found, expected);
     }
 
-    /// The warm-up is a fifth of a known length, and nothing where the program has a set-up.
+    /// The warm-up is a fifth of a known length; it is 0 if the program has a set-up.
     #[test]
     fn warm_ups_and_mappings_follow_from_the_source() {
         for (instructions, setup_until, stated, expected) in [
@@ -868,7 +868,7 @@ mod tests {
         }
     }
 
-    /// What a run of several hardware threads cannot have, and workloads without instructions.
+    /// Options that several hardware threads exclude, and runs without instructions to measure.
     #[test]
     fn runs_that_cannot_be() {
         let error = |change: fn(&mut ResolvedRun)| {

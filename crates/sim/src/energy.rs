@@ -369,7 +369,7 @@ mod tests {
         assert_eq!(parts(&machine("perforated-table2"))[8], 0.0);
     }
 
-    /// Each counter is its structure's energy in nanojoules, and all of them but the static energy add up.
+    /// Each counter is its structure's energy in nanojoules. All but the static energy add up.
     #[test]
     fn each_counter_is_of_its_structure() {
         let spent = EnergyUse {

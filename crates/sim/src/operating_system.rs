@@ -808,8 +808,8 @@ mod tests {
         assert_eq!(different().cycles(&Work { faults_4k: 1, ..Work::default() }, 0.4).total(), 0);
     }
 
-    /// Own work of 10 page faults, 3 of them in the background, and the host's of 40, 5 of them in the
-    /// background and 20 for first backings; 9 exits, 2 of them in the background and 4 for first backings.
+    /// The program's kernel served 10 page faults, 3 in the background. The host's served 40, 5 in the
+    /// background and 20 for first backings. There were 9 exits, 2 in the background and 4 for first backings.
     #[test]
     fn the_program_waits_for_what_is_neither_in_the_background_nor_first_backing() {
         let faults = |faults_4k| Work { faults_4k, shootdown_batches: 1, ..Work::default() };

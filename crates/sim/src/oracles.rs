@@ -413,8 +413,8 @@ mod tests {
         assert!(!reads(&tables, 0, page, 200 + frames));
     }
 
-    /// What a translation or a fault must be, of guest and host together. The guest may write its page 5, and
-    /// the host's mapping of it decides whether the machine may.
+    /// Translations and faults that the mappings of guest and host justify. The guest may write its page 5; the
+    /// host's mapping of that page decides whether the machine may.
     #[test]
     fn translations_and_faults_are_compared_with_both_mappings() {
         use perforate_mmu::Case;

@@ -58,7 +58,7 @@ pub fn vocabulary() -> Vocabulary {
 mod tests {
     use super::*;
 
-    /// Counters of memory follow each other as readers look for them; each is there once.
+    /// Related counters follow each other, and every counter is registered once.
     #[test]
     fn counters_are_in_the_order_of_reports() {
         let names: Vec<String> = counters().into_iter().map(|counter| counter.id.into()).collect();

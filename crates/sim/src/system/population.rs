@@ -181,11 +181,11 @@ mod tests {
     #[test]
     fn runs_are_split_into_pieces() {
         const PAGES: u64 = PIECE_BYTES / 4096;
-        let pieces = |run| pieces(run).collect::<Vec<_>>();
+        let pieces = |run| pieces(run).map(|piece| (piece.start, piece.end)).collect::<Vec<_>>();
         assert_eq!(pieces(5..5), []);
-        assert_eq!(pieces(5..6), [5..6]);
-        assert_eq!(pieces(5..5 + PAGES), [5..5 + PAGES]);
-        let two = [5..5 + PAGES, 5 + PAGES..6 + PAGES];
+        assert_eq!(pieces(5..6), [(5, 6)]);
+        assert_eq!(pieces(5..5 + PAGES), [(5, 5 + PAGES)]);
+        let two = [(5, 5 + PAGES), (5 + PAGES, 6 + PAGES)];
         assert_eq!(pieces(5..6 + PAGES), two);
     }
 

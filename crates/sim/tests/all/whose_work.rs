@@ -63,8 +63,8 @@ fn written(scheme: &str, processors: &ProcessorOptions) -> System {
     system
 }
 
-/// What the guest's threads write into shadowed tables makes their own processor leave the virtual machine.
-/// The program's own writes are its exits.
+/// Writes of the guest's kernel threads to shadowed tables make another processor leave the virtual machine.
+/// Writes for the program make its own processor leave.
 #[test]
 fn exits_of_kernel_threads_are_in_the_background() {
     for in_background in [true, false] {
@@ -119,7 +119,7 @@ fn work_of_the_hosts_threads_is_in_the_background() {
     }
 }
 
-/// Exits with an active segment of the host are counted, and those of them that back memory first.
+/// Exits with an active segment of the host are counted; so are such exits that back memory first.
 #[test]
 fn exits_with_a_segment_of_the_host() {
     for (scheme, has_segment) in [("4k+segment", true), ("4k+4k", false), ("segment+4k", false)] {
