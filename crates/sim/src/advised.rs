@@ -550,4 +550,180 @@ mod tests {
         let error = Advised::new(source, AdvisedRanges::default()).err().unwrap();
         assert!(error.to_string().contains("x does not say what memory"), "{error}");
     }
+
+    fn brk(start: u64, end: u64) -> ProgramEvent {
+        ProgramEvent::Brk { start: VirtualAddress::new(start), end: VirtualAddress::new(end) }
+    }
+
+    fn switch(process: u16) -> ProgramEvent {
+        ProgramEvent::Switch { process: ProcessId(process), thread: ThreadId(0) }
+    }
+
+    /// A heap ends at the next mapping, or remapping, at or above its own end. What is requested is what it
+    /// grew by: a child's heap begins with its parent's, a program's after exec with none.
+    #[test]
+    fn heaps_grow_by_what_is_new_in_each_process() {
+        const MB: u64 = 1 << 20;
+        let huge = |start, length| advise(start, length, Advice::HugePage);
+        let all = "0x100000-0x40000000,1:0x100000-0x40000000";
+        let (first, second) = (brk(MB, MB + 0x3000), brk(MB, 2 * MB + 0x1000));
+        let (grown, more) = (brk(MB, 2 * MB), brk(MB, 4 * MB));
+        // Shrunk to its beginning, the heap has nothing to request; it then grows anew.
+        let shrunk = brk(MB, MB);
+        let found = advised(all, &[first.clone(), shrunk.clone(), first.clone()]);
+        let again = huge(MB, MB);
+        assert_eq!(found, [grown.clone(), again.clone(), shrunk, grown.clone(), again.clone()]);
+        // The child's second step is new from 2MB on, and so is the parent's; after exec, all is new.
+        let fork = ProgramEvent::Fork { child: ProcessId(1) };
+        let (child, parent) = (switch(1), switch(0));
+        let events = [
+            first.clone(),
+            fork.clone(),
+            child.clone(),
+            second.clone(),
+            parent.clone(),
+            second.clone(),
+            ProgramEvent::Exec,
+            second,
+        ];
+        let step = huge(2 * MB, 2 * MB);
+        let expected = [
+            grown.clone(),
+            again,
+            fork,
+            child,
+            more.clone(),
+            step.clone(),
+            parent,
+            more.clone(),
+            step,
+            ProgramEvent::Exec,
+            more,
+            huge(MB, 3 * MB),
+        ];
+        assert_eq!(advised(all, &events), expected);
+        // A mapping at the very end of the heap leaves it no room, and one of another process all of it.
+        let remap = ProgramEvent::Remap {
+            from: VirtualAddress::new(1 << 40),
+            from_length: 0x1000,
+            to: VirtualAddress::new(MB + 0x8000),
+            to_length: 0x1000,
+        };
+        let other = map(MB + 0x3000, 0x1000, false);
+        for (before, end) in [
+            (vec![other.clone()], MB + 0x3000),
+            (vec![remap], MB + 0x8000),
+            (vec![switch(2), other, switch(0)], 2 * MB),
+        ] {
+            let found = advised(all, &[before, vec![first.clone()]].concat());
+            assert_eq!(found[found.len() - 2..], [brk(MB, end), huge(MB, end - MB)]);
+        }
+    }
+
+    /// Read-only memory is populated by reads (22 instead of 23), inaccessible memory not at all. A mapping
+    /// has whole pages.
+    #[test]
+    fn memory_is_populated_as_it_may_be_accessed() {
+        let mapping = |permissions, accessible, populate| ProgramEvent::Map {
+            start: VirtualAddress::new(0x10000),
+            length: 0x1001,
+            permissions,
+            accessible,
+            backing: Backing::Anonymous,
+            shared: false,
+            populate,
+        };
+        let huge = || advise(0x10000, 0x2000, Advice::HugePage);
+        let read = mapping(Permissions::READ, true, true);
+        let populate = advise(0x10000, 0x2000, Advice::Other(22));
+        let expected = [mapping(Permissions::READ, true, false), huge(), populate];
+        assert_eq!(advised("0x10000-0x20000", &[read]), expected);
+        let none = mapping(Permissions::READ, false, true);
+        assert_eq!(advised("0x10000-0x20000", std::slice::from_ref(&none)), [none, huge()]);
+        // A range that ends where the mapping begins has no part of it.
+        let after = map(0x20000, 0x1000, true);
+        assert_eq!(advised("0x10000-0x20000", std::slice::from_ref(&after)), [after]);
+    }
+
+    /// Requests come at the instruction of the event before them, and only once.
+    #[test]
+    fn requests_keep_the_place_of_their_event() {
+        struct Twice(Events, u32);
+        impl Source for Twice {
+            fn metadata(&self) -> &SourceMetadata {
+                self.0.metadata()
+            }
+            fn next_chunk(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
+                chunk.clear();
+                self.1 += 1;
+                let start = 0x10000 * u64::from(self.1);
+                chunk.events.extend([(2, map(start, 0x1000, false)), (7, ProgramEvent::Exec)]);
+                Ok(self.1 < 2)
+            }
+            fn skip(&mut self, instructions: u64) -> Result<u64, TraceError> {
+                Ok(instructions + 1)
+            }
+        }
+        let metadata = SourceMetadata { has_events: true, ..SourceMetadata::default() };
+        let ranges: AdvisedRanges = "0x10000-0x21000,0x30000-0x31000".parse().unwrap();
+        let mut source = Advised::new(Twice(Events(metadata, Vec::new()), 0), ranges).unwrap();
+        assert_eq!(source.skip(5).unwrap(), 6);
+        assert_eq!(
+            source.metadata().assumptions,
+            ["the program is changed: it requests large pages (MADV_HUGEPAGE) for 2 ranges of \
+                 addresses as soon as memory is mapped there (--madvise)"]
+        );
+        let mut chunk = Chunk::default();
+        for (number, more) in [(1, true), (2, false)] {
+            assert_eq!(source.next_chunk(&mut chunk).unwrap(), more);
+            let start = 0x10000 * number;
+            let request = advise(start, 0x1000, Advice::HugePage);
+            let expected = [(2, map(start, 0x1000, false)), (2, request), (7, ProgramEvent::Exec)];
+            assert_eq!(chunk.events, expected);
+        }
+    }
+
+    #[test]
+    fn ranges_merge_and_their_limits_are_checked() {
+        for (text, merged) in [
+            ("0x1000-0x5000,0x2000-0x3000", "0x1000-0x5000"),
+            ("0x1000-0x2000,0x2000-0x3000", "0x1000-0x3000"),
+            ("0x1000-0x2000,0x3000-0x4000", "0x1000-0x2000,0x3000-0x4000"),
+            ("0x1000-0x4000,0x2000-0x3000=16K", "0x1000-0x4000"),
+            ("0x1000-0x2000,1:0x1000-0x2000", "0x1000-0x2000,1:0x1000-0x2000"),
+            ("65535:0x0-0x1000=1M", "65535:0x0-0x1000=1M"),
+            ("0x1000-0x2000=2M", "0x1000-0x2000"),
+            ("0x1000-0x2000=1G,0x1000-0x3000=1G", "0x1000-0x3000=1G"),
+        ] {
+            let ranges: AdvisedRanges = text.parse().unwrap();
+            assert_eq!(ranges.to_string(), merged, "{text}");
+            assert!(!ranges.is_empty());
+        }
+        let orders = [("16K", 2), ("32K", 3), ("64K", 4), ("1M", 8), ("2M", 9), ("1G", 18)];
+        for (size, order) in orders {
+            let range: AdvisedRange = format!("0-4096={size}").parse().unwrap();
+            assert_eq!(range.order, order, "{size}");
+        }
+        for (text, expected) in [
+            ("0-4096=4K", SIZES),
+            ("0-4096=8K", SIZES),
+            ("0-4096=4M", SIZES),
+            ("0-4096=48K", SIZES),
+            ("0x3000-0x2000", "the end is not after the start"),
+            ("0x1001-0x3000", "expected multiples of 4096, as madvise does"),
+            ("65536:0-4096", "expected PROCESS:START-END with the number of a process"),
+        ] {
+            let error = text.parse::<AdvisedRange>().unwrap_err().to_string();
+            assert_eq!(error, format!("{text:?}: {expected}"));
+        }
+        assert!(AdvisedRanges::new(Vec::new()).is_empty());
+        // A file has lines of the same form; its name comes before the line's number.
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().to_str().unwrap();
+        std::fs::write(path, "0x1000-0x2000 # one\n0x2000-0x3000=8K\n").unwrap();
+        let error = path.parse::<AdvisedRanges>().unwrap_err().to_string();
+        assert_eq!(error, format!("{path}: line 2: \"0x2000-0x3000=8K\": {SIZES}"));
+        std::fs::write(path, "#\n1:0x1000-0x2000 # one\n").unwrap();
+        assert_eq!(path.parse::<AdvisedRanges>().unwrap().to_string(), "1:0x1000-0x2000");
+    }
 }

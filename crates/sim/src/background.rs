@@ -108,4 +108,44 @@ mod tests {
         assert_eq!(next("defrag=always"), u64::MAX);
         assert_eq!(next("defrag=defer"), 1_000_000);
     }
+
+    /// Each thread wakes after its own period, and again after as long from when it woke.
+    #[test]
+    fn threads_wake_after_their_periods() {
+        let config = "khugepaged=every=5k,ksm=every=3k,contents=zero=1%,defrag=defer";
+        let config: KernelConfig = perforate_config::read(config).unwrap();
+        let mut alarms = Alarms::new(&config);
+        let mut woken = Vec::new();
+        for now in [2_999, 3_000, 5_001, 6_000, 10_000, 10_001, 2_000_000] {
+            let run = |thread| {
+                let name = match thread {
+                    Thread::Khugepaged => 'k',
+                    Thread::Ksm => 's',
+                    Thread::Kcompactd => 'c',
+                    Thread::SelfBalloon(_) => 'b',
+                };
+                woken.push((now, name));
+                Ok(())
+            };
+            alarms.wake(now, run).unwrap();
+        }
+        let expected = [
+            (3_000, 's'),
+            (5_001, 'k'),
+            (6_000, 's'),
+            (10_000, 's'),
+            (10_001, 'k'),
+            (2_000_000, 'k'),
+            (2_000_000, 's'),
+            (2_000_000, 'c'),
+        ];
+        assert_eq!(woken, expected);
+        assert_eq!(alarms.next(), 2_003_000);
+        let balloon = KernelConfig {
+            self_balloon: Some(perforate_config::read("every=7k").unwrap()),
+            ..KernelConfig::default()
+        };
+        assert_eq!(Alarms::new(&balloon).next(), 7_000);
+        assert_eq!(Alarms::new(&KernelConfig::default()).next(), u64::MAX);
+    }
 }

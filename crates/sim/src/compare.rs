@@ -493,3 +493,479 @@ fn describe(scheme: &Scheme, memory: &MemoryState) -> serde_json::Value {
         "gap_tolerance": scheme.mode(memory).ok().flatten().map(GapTolerance::label),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use perforate_config::{OptionTexts, Share};
+    use perforate_os::{FrameState, HostSnapshot, OccupancyBuilder};
+    use perforate_trace::{TraceError, Truncation};
+    use perforate_types::Chunk;
+
+    use super::*;
+    use crate::{
+        Machine, MemoryOptions, MemorySnapshot, ProcessorOptions, Silent, TimedWindows, Timing,
+        WarmupLength, Workload,
+    };
+
+    fn resolved(schemes: &str, memory: &[(&str, &str)], functional: bool) -> ResolvedRun {
+        let options = MemoryOptions::read(memory.iter().copied().collect::<OptionTexts>()).unwrap();
+        let workload = Workload { instructions: Some(2_000), ..Workload::named("random:size=1M") };
+        let mut run = ResolvedRun::new(workload, Composition::list(schemes).unwrap());
+        run.memory = options.resolve(&|_| Ok(snapshot())).unwrap();
+        run.measuring.functional = functional;
+        run
+    }
+
+    fn snapshot() -> MemorySnapshot {
+        let mut made = OccupancyBuilder::default();
+        made.push_run(FrameState::Free, 16 << 10).unwrap();
+        let mut snapshot = HostSnapshot::of(made.finish().unwrap());
+        snapshot.about.swap_bytes = 1 << 30;
+        MemorySnapshot::taken("s.snap", snapshot).unwrap()
+    }
+
+    /// Source without instructions, which may be cut off.
+    struct Nothing(SourceMetadata, Option<Truncation>);
+
+    impl Source for Nothing {
+        fn metadata(&self) -> &SourceMetadata {
+            &self.0
+        }
+
+        fn next_chunk(&mut self, _: &mut Chunk) -> Result<bool, TraceError> {
+            Ok(false)
+        }
+
+        fn skip(&mut self, _: u64) -> Result<u64, TraceError> {
+            Ok(0)
+        }
+
+        fn truncated(&self) -> Option<&Truncation> {
+            self.1.as_ref()
+        }
+    }
+
+    /// All notes that do not depend on results, in their order.
+    #[test]
+    fn notes_on_the_conditions_of_a_run() {
+        const STEADY: &str = "IPC is steady state; the figures with OS work add what page faults, \
+            clearing, copying, page tables and shootdowns took in the whole run, at the costs in the \
+            machine file, ";
+        const IMPLICIT: &str = "the trace has no events of mappings: the kernel maps what is touched \
+            first, and its work is not in any figure";
+        const INJECTED: &str = "fragmentation is injected per virtual 2MB region, the same in every \
+            scheme but the ideal one, as in the papers' emulation (P §VII.A)";
+        const CORES: &str = "2 cores: IPC is that of all together, and cycles by cause are the mean \
+            of all; threads stay where they begin; shootdowns are waited for and answered in the \
+            run's cycles (interrupt_handler_ns and its neighbours in the machine file)";
+        let small = ("memory", "1G");
+        let fragmented = [small, ("fragmentation", "portion=50%,holes=25%,clustered")];
+        let origin = Machine::load(Machine::DEFAULT).unwrap().operating_system.origin();
+        let steady = format!("{STEADY}{origin}");
+        let plain = "1GB of memory, not fragmented";
+        let fragments = "1GB of memory, fragmented: portion=50%,holes=25%,clustered";
+        let from = "memory begins with the frames free, movable and fixed that s.snap had";
+        let swap = "s.snap has 1G of swap, which the simulated memory does not take over: --swap and \
+                    --ksm give it its own";
+        let ideal_from = format!("{from}; the ideal scheme has as much memory, all of it free");
+        for (schemes, memory, functional, has_events, expected) in [
+            ("4k", &[small][..], true, true, vec![plain]),
+            ("4k", &[small], true, false, vec![plain]),
+            ("4k", &[small], false, true, vec![plain, &steady]),
+            ("4k", &[small], false, false, vec![plain, IMPLICIT]),
+            ("4k,ideal", &fragmented, true, true, vec![fragments, INJECTED]),
+            (
+                "4k+4k",
+                &[small, ("host-memory", "2G")],
+                true,
+                true,
+                vec![plain, "host: 2GB of memory, not fragmented"],
+            ),
+            (
+                "4k",
+                &[("memory-from", "x")],
+                true,
+                true,
+                vec!["64MB of memory as in s.snap", from, swap],
+            ),
+            (
+                "4k,ideal",
+                &[("memory-from", "x")],
+                true,
+                true,
+                vec!["64MB of memory as in s.snap", &ideal_from, swap],
+            ),
+            (
+                "4k",
+                &[small, ("segment", "min=16M")],
+                true,
+                true,
+                vec!["", "segment has no effect: no scheme here has direct segments"],
+            ),
+            (
+                "4k,ideal",
+                &[small, ("age", "weeks")],
+                true,
+                true,
+                vec!["", "the ideal scheme runs without age"],
+            ),
+            ("4k", &[small], true, true, vec![plain]),
+        ] {
+            let run = resolved(schemes, memory, functional);
+            let metadata = SourceMetadata { has_events, ..SourceMetadata::default() };
+            let mut found = run.notes(&metadata, &Nothing(metadata.clone(), None));
+            if expected[0].is_empty() {
+                found[0].clear();
+            }
+            assert_eq!(found, expected, "{schemes} {memory:?}");
+        }
+        let mut run = resolved("4k", &[small], true);
+        run.processors = ProcessorOptions { cores: 2, ..ProcessorOptions::default() };
+        run.machine.remarks = vec!["a remark".into()];
+        let metadata = SourceMetadata {
+            assumptions: vec!["an assumption".into()],
+            is_cut_off: true,
+            ..SourceMetadata::default()
+        };
+        let problem = "no end".into();
+        let cut = Truncation { offset: 9, instructions: 4, problem };
+        let incomplete = format!("the trace is incomplete: {cut}");
+        let cut_off =
+            format!("{}: what share of the program the trace is is not known", crate::CUT_OFF);
+        let found = run.notes(&metadata, &Nothing(metadata.clone(), Some(cut)));
+        let expected = [plain, CORES, "a remark", "an assumption", &incomplete, &cut_off];
+        assert_eq!(found, expected);
+    }
+
+    /// The warm-up is a fifth of a known length; it is 0 if the program has a set-up.
+    #[test]
+    fn warm_ups_and_mappings_follow_from_the_source() {
+        for (instructions, setup_until, stated, expected) in [
+            (Some(1_004), None, None, 200),
+            (None, None, None, 0),
+            (Some(1_000), Some("run"), None, 0),
+            (Some(1_000), Some("run"), Some(7), 7),
+            (Some(1_000), None, Some(0), 0),
+        ] {
+            for functional in [false, true] {
+                let mut run = resolved("4k", &[], functional);
+                run.measuring.check = functional;
+                let has_events = functional;
+                let metadata =
+                    SourceMetadata { instructions, setup_until, has_events, ..Default::default() };
+                let options = run.run_options(&metadata, stated);
+                let system = SystemOptions {
+                    check: functional,
+                    implicit_maps: !has_events,
+                    counts_only: functional,
+                };
+                assert_eq!((options.warmup, options.functional), (expected, functional));
+                assert_eq!(options.system, system);
+            }
+        }
+    }
+
+    #[test]
+    fn warm_ups_are_judged() {
+        let judge = |warmup, functional, timing, detected, course| {
+            let mut run = resolved("4k", &[], functional);
+            (run.measuring.warmup, run.measuring.timing) = (warmup, timing);
+            run.judge_warmup(1_000, ("4k".into(), course), detected)
+        };
+        let late = Steadiness::Steady { after: 500, change: -0.5 };
+        let stated = Some(WarmupLength::Instructions(1_000));
+        let sampled = Timing::Sampled(TimedWindows::default());
+        let warmup = |stated, detected, suggested_instructions| Warmup {
+            instructions: 1_000,
+            stated,
+            detected,
+            suggested_instructions,
+        };
+        let note = |figure: &str| {
+            format!(
+                "the first 500 instructions after the warm-up differ from the rest: without them, \
+                 {figure} of 4k change by -50.0 %; try a warmup of 1500"
+            )
+        };
+        let (cycles, misses) = ("cycles per instruction", "L2 TLB misses per instruction");
+        let found = judge(None, false, Timing::Full, false, late);
+        assert_eq!(found, (warmup(false, false, Some(1_500)), Some(note(cycles))));
+        let found = judge(stated, true, Timing::Full, false, late);
+        assert_eq!(found, (warmup(true, false, Some(1_500)), Some(note(misses))));
+        let found = judge(stated, false, sampled, false, late);
+        assert_eq!(found.1, Some(note(misses)));
+        let found = judge(None, false, Timing::Full, false, Steadiness::Short);
+        assert_eq!(found, (warmup(false, false, None), None));
+        let detected = Some(WarmupLength::Detected);
+        let found = judge(detected, false, Timing::Full, true, Steadiness::Short);
+        let expected = "warm-up: 1000 instructions, after which cycles per instruction have settled \
+                        under every scheme";
+        assert_eq!(found, (warmup(false, true, None), Some(expected.into())));
+        let (_, note) = judge(detected, false, Timing::Full, false, late);
+        assert!(note.unwrap().starts_with("warm-up: a fifth, 1000 instructions: cycles per"));
+    }
+
+    fn figures(run: &ResolvedRun, counters: &[(&str, u64)]) -> Figures {
+        let mut found = run.run_once(Some(0), &mut Silent).unwrap().figures.remove(0);
+        let counted = found.counters.iter().map(|(name, value)| (name.to_owned(), value));
+        let changed = counters.iter().map(|(name, count)| ((*name).to_owned(), (*count).into()));
+        found.counters = counted.chain(changed).collect();
+        found
+    }
+
+    /// Each note on a result is there where its count is zero and the scheme could have had more.
+    #[test]
+    fn notes_on_what_a_result_lacks() {
+        let fragmented = ("fragmentation", "portion=50%,holes=25%,clustered");
+        let run = |schemes, memory: &[(&str, &str)]| {
+            resolved(schemes, &[&[("memory", "256M")], memory].concat(), true)
+        };
+        let policy_note = |run: &ResolvedRun, counters: &[(&str, u64)]| {
+            run.policy_note(&run.schemes[0], &figures(run, counters))
+        };
+        let plain = run("perforated", &[]);
+        let none = ("perforated_pages", 0);
+        assert_eq!(policy_note(&plain, &[none]), None);
+        let fragments = run("perforated", &[fragmented]);
+        let never = "perforated: there never was a perforated page: no fragmented block met its \
+                     policy (perforated), or the program has no 2MB of memory in one";
+        assert_eq!(policy_note(&fragments, &[none]).as_deref(), Some(never));
+        let forbids = format!("{never} that it does not forbid large pages for (MADV_NOHUGEPAGE)");
+        assert_eq!(policy_note(&fragments, &[none, ("huge_page_refusals", 1)]), Some(forbids));
+        let none_refused = policy_note(&fragments, &[none, ("huge_page_refusals", 0)]);
+        assert_eq!(none_refused.as_deref(), Some(never));
+        assert_eq!(policy_note(&fragments, &[("perforated_pages", 1)]), None);
+        assert_eq!(policy_note(&run("thp", &[fragmented]), &[none]), None);
+        let aged = run("perforated", &[("age", "weeks")]);
+        let chosen = "perforated: on aged memory, blocks are perforated as P §III.C does \
+                      (perforated:max-hole-share=25%,max-filter-bits=4); --perforation \
+                      max-hole-share=100%,max-filter-bits=8 takes every block";
+        assert_eq!(policy_note(&aged, &[("perforated_pages", 1)]).as_deref(), Some(chosen));
+        let note = policy_note(&aged, &[none]).unwrap();
+        assert!(note.starts_with("perforated: there never was a perforated page"), "{note}");
+
+        let segment_notes = |schemes, counters: &[(&str, u64)]| {
+            let run = run(schemes, &[("host-memory", "512M")]);
+            run.segment_notes(&run.schemes[0], &figures(&run, counters))
+        };
+        let lacks = |scheme: &str, whose: &str| {
+            format!(
+                "{scheme}: there never was a {whose}segment: no area large enough was touched, or no \
+                 contiguous memory was left for it (segment)"
+            )
+        };
+        let (own, host) = ("segment_pages", "host_segment_pages");
+        let both = "segment+segment";
+        for (schemes, counters, expected) in [
+            ("segment", [(own, 0), (host, 0)], vec![lacks("segment", "")]),
+            ("segment", [(own, 1), (host, 0)], vec![]),
+            ("4k", [(own, 0), (host, 0)], vec![]),
+            (both, [(own, 0), (host, 1)], vec![lacks(both, "guest's ")]),
+            (both, [(own, 1), (host, 0)], vec![lacks(both, "host's ")]),
+            (both, [(own, 0), (host, 0)], vec![lacks(both, "guest's "), lacks(both, "host's ")]),
+            ("4k+segment", [(own, 0), (host, 1)], vec![]),
+            ("segment+4k", [(own, 1), (host, 0)], vec![]),
+        ] {
+            assert_eq!(segment_notes(schemes, &counters), expected, "{schemes} {counters:?}");
+        }
+    }
+
+    #[test]
+    fn precisions_are_noted_with_sampled_timing() {
+        let measuring = |timing, precision| MeasuringOptions {
+            timing,
+            precision,
+            ..MeasuringOptions::default()
+        };
+        let sampled = Timing::Sampled(TimedWindows::default());
+        let five = Some(Share::percent(5));
+        let note = |measuring: &MeasuringOptions, is_reached| {
+            precision_note(measuring, is_reached, 70, &[])
+        };
+        for (timing, precision) in [(Timing::Full, five), (sampled, None)] {
+            assert_eq!(note(&measuring(timing, precision), true), None);
+        }
+        let wanted = measuring(sampled, five);
+        assert_eq!(
+            note(&wanted, true).unwrap(),
+            "the run ended after 70 instructions, when IPC and speed-ups were known to ±5%; what the \
+             program does later is not in any figure"
+        );
+        let run = resolved("4k", &[], true);
+        let unknown = precision_note(&wanted, false, 70, &[figures(&run, &[])]).unwrap();
+        assert_eq!(unknown, "a precision of ±5% was not reached: no interval at the end");
+    }
+
+    #[test]
+    fn windows_are_batches() {
+        let window = |factor| PartCounts {
+            instructions: factor,
+            cycles: 2 * factor,
+            translation_cycles: 3 * factor,
+            translation_stall_cycles: 4 * factor,
+            l2_tlb_misses: 5 * factor,
+            walks: 6 * factor,
+        };
+        let mut expected = Batches::default();
+        expected.push(1, 2, 4);
+        expected.push(10, 20, 40);
+        assert_eq!(window_batches(&[window(1), window(10)]), expected);
+    }
+
+    /// Configurations in results describe the run; a host and several processors are there if the run has
+    /// them.
+    #[test]
+    fn results_say_what_was_run() {
+        let mut run = resolved("4k,thp+4k", &[("memory", "1G"), ("host-memory", "2G")], true);
+        run.measuring.check = true;
+        run.measuring.warmup = Some(WarmupLength::Instructions(500));
+        (run.seed, run.workload.skip) = (9, 100);
+        let results = super::run(&run, &mut Silent).unwrap();
+        let [native, guest] = &results[..] else { panic!("two results") };
+        for (result, scheme, own, host) in
+            [(native, "4k", None, None), (guest, "thp+4k", Some("thp"), Some("4k"))]
+        {
+            assert_eq!((&*result.scheme, result.seed), (scheme, 9));
+            assert_eq!((result.guest.as_deref(), result.host.as_deref()), (own, host));
+            assert_eq!((&*result.machine, result.instructions), ("perforated-table2", 1_500));
+            assert_eq!((result.cycles, result.ipc), (None, None));
+            let config = &result.config;
+            for (key, value) in [
+                ("seed", serde_json::json!(9)),
+                ("functional", true.into()),
+                ("check", true.into()),
+                ("implicit_maps", false.into()),
+                ("warmup_instructions", 500.into()),
+                ("skipped_instructions", 100.into()),
+                ("instructions_limit", 2_000.into()),
+            ] {
+                assert_eq!(config[key], value, "{key}");
+            }
+            assert_eq!(config["scheme"]["name"], own.unwrap_or(scheme));
+            assert_eq!(config["memory"]["memory_bytes"], 1 << 30);
+            assert_eq!(config["host_scheme"]["name"].as_str(), host);
+            let of_host = config["host_memory"]["memory_bytes"].as_u64();
+            assert_eq!(of_host, host.map(|_| 2 << 30));
+            assert!(config.get("processors").is_none() && config.get("timing").is_none());
+            assert!(result.warmup.stated && !result.warmup.detected);
+        }
+        run.processors.threads_per_core = 2;
+        run.measuring.check = false;
+        let result = super::run(&run, &mut Silent).unwrap().remove(0);
+        assert_eq!(result.config["processors"]["threads_per_core"], 2);
+        assert_eq!(result.config["check"], false);
+    }
+
+    #[test]
+    fn counters_of_the_source_are_its_own() {
+        let mut counters = Counters::default();
+        counters.record(ADVICES, &HugePageAdvices { wanted: 6, refused: 2 });
+        counters.record(TOUCHED, &77);
+        for (name, value) in
+            [("huge_page_advices", 6.0), ("huge_page_refusals", 2.0), ("touched_bytes", 77.0)]
+        {
+            assert_eq!(counters.get(name), Some(value));
+        }
+    }
+
+    /// Options that several hardware threads exclude, and runs without instructions to measure.
+    #[test]
+    fn runs_that_cannot_be() {
+        let error = |change: fn(&mut ResolvedRun)| {
+            let mut run = resolved("4k", &[("memory", "256M")], false);
+            change(&mut run);
+            super::run(&run, &mut Silent).unwrap_err().to_string()
+        };
+        let sampled = error(|run| {
+            run.processors.cores = 2;
+            run.measuring.timing = Timing::Sampled(TimedWindows::default());
+        });
+        assert!(sampled.starts_with("sampled timing is for one hardware thread"), "{sampled}");
+        let window_warmup = error(|run| {
+            run.processors.cores = 2;
+            run.measuring.window_warmup = Some(perforate_config::Count::new(1));
+        });
+        assert!(window_warmup.starts_with("window-warmup is for one"), "{window_warmup}");
+        let none = error(|run| run.workload.instructions = Some(0));
+        assert_eq!(none, "random:size=1M,others=3,writes=0%: no instructions to run");
+        let all = error(|run| run.measuring.warmup = Some(WarmupLength::Instructions(2_000)));
+        let rest = "nothing is left to measure";
+        assert_eq!(all, format!("warmup of 2000 instructions: the run has only 2000; {rest}"));
+        let host = error(|run| {
+            run.schemes = Composition::list("4k+4k").unwrap();
+            run.memory.host = Some(Box::new(MemoryState::of(128 << 20)));
+        });
+        assert!(host.starts_with("a guest with 268435456 bytes"), "{host}");
+    }
+
+    /// The first of two passes finds where the run settles. A run too short for that, or one that never
+    /// settles, has a warm-up of a fifth. Progress is that of both passes.
+    #[test]
+    fn warm_ups_are_detected_in_a_first_pass() {
+        for (instructions, is_detected) in [(2_005, false), (40_000, true)] {
+            let mut run = resolved("4k,thp", &[("memory", "256M")], true);
+            run.measuring.warmup = Some(WarmupLength::Detected);
+            run.workload.instructions = Some(instructions);
+            let mut told = Vec::new();
+            let mut observer =
+                |progress: crate::Progress| told.push((progress.done, progress.total));
+            let results = super::run(&run, &mut observer).unwrap();
+            assert_eq!(results[0].warmup.instructions, results[1].warmup.instructions);
+            for result in results {
+                let Warmup { instructions: warmup, stated, detected, .. } = result.warmup;
+                assert_eq!((stated, detected), (false, is_detected));
+                assert_eq!(result.instructions + warmup, instructions);
+                if !is_detected {
+                    assert_eq!(warmup, 401);
+                }
+                let start = if is_detected { "warm-up: " } else { "warm-up: a fifth, 401 ins" };
+                assert!(result.notes.iter().any(|note| note.starts_with(start)));
+            }
+            assert!(told.is_sorted(), "{told:?}");
+            assert!(told.iter().all(|(_, total)| *total == Some(2 * instructions)), "{told:?}");
+        }
+    }
+
+    /// A program's set-up is neither measured nor a part of the warm-up.
+    #[test]
+    fn set_ups_are_not_measured() {
+        let mut run = resolved("4k", &[("memory", "256M")], true);
+        run.workload = Workload::named("fork:heap=2M");
+        let machine = Machine::load(Machine::DEFAULT).unwrap();
+        let scheme = crate::Scheme::find("4k").unwrap();
+        let spec = perforate_workloads::WorkloadSpec::parse("fork:heap=2M").unwrap();
+        let place = (&machine, &run.memory);
+        let mut phased = crate::PhasedRun::new(place, scheme, &spec, 1, (false, false)).unwrap();
+        phased.run_until("fork").unwrap();
+        let setup = phased.simulation.instructions();
+        while phased.next_phase().unwrap().is_some() {}
+        let all = phased.simulation.instructions();
+        for (warmup, expected) in [(None, all - setup), (Some(10), all - setup - 10)] {
+            run.measuring.warmup = warmup.map(WarmupLength::Instructions);
+            let result = super::run(&run, &mut Silent).unwrap().remove(0);
+            assert_eq!(result.instructions, expected, "{all} with {setup} before");
+            assert_eq!(result.warmup.instructions, warmup.unwrap_or(0));
+        }
+    }
+
+    /// Notes on all results are in each; one scheme alone is no comparison.
+    #[test]
+    fn notes_on_all_results_are_in_each() {
+        let notes = |schemes: &str, options: &[(&str, &str)]| -> Vec<Vec<bool>> {
+            let run = resolved(schemes, options, true);
+            let results = super::run(&run, &mut Silent).unwrap();
+            let starts =
+                ["there is too little translation work", "had no effect in this run: swap"];
+            let has = |result: &RunResult, start: &&str| {
+                result.notes.iter().any(|note| note.starts_with(*start))
+            };
+            let of = |result| starts.iter().map(|start| has(result, start)).collect();
+            results.iter().map(of).collect()
+        };
+        let memory = ("memory", "256M");
+        assert_eq!(notes("4k", &[memory]), [[false, false]]);
+        assert_eq!(notes("4k,thp", &[memory]), [[true, false]; 2]);
+        assert_eq!(notes("4k,thp", &[memory, ("swap", "1G")]), [[true, true]; 2]);
+        assert_eq!(notes("4k", &[memory, ("swap", "1G")]), [[false, true]]);
+    }
+}

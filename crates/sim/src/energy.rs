@@ -368,4 +368,102 @@ mod tests {
         // No last-level cache.
         assert_eq!(parts(&machine("perforated-table2"))[8], 0.0);
     }
+
+    /// Each counter is its structure's energy in nanojoules. All but the static energy add up.
+    #[test]
+    fn each_counter_is_of_its_structure() {
+        let spent = EnergyUse {
+            l1_tlb: 1e3,
+            l2_tlb: 2e3,
+            walk_cache: 4e3,
+            nested_tlb: 8e3,
+            segment_check: 16e3,
+            selection: 32e3,
+            walker_l1d: 64e3,
+            walker_l2: 128e3,
+            walker_llc: 256e3,
+            walker_memory: 512e3,
+            beside_l2_tlb: 1024e3,
+            leaked: 9e3,
+        };
+        let mut counters = Counters::default();
+        counters.record(ENERGY, &spent);
+        counters.record(BESIDE, &spent);
+        let names = [
+            "l1_tlb",
+            "l2_tlb",
+            "walk_cache",
+            "nested_tlb",
+            "segment_check",
+            "selection",
+            "walker_l1d",
+            "walker_l2",
+            "walker_llc",
+            "walker_memory",
+            "beside_l2_tlb",
+        ];
+        for (place, name) in names.into_iter().enumerate() {
+            let found = counters.get(&format!("translation_energy_dynamic_nj_{name}"));
+            assert_eq!(found, Some(f64::from(1 << place)), "{name}");
+        }
+        assert_eq!(counters.get("translation_energy_dynamic_nj"), Some(2047.0));
+        assert_eq!(counters.get("static_energy_nj"), Some(9.0));
+        assert_eq!(counters.iter().count(), names.len() + 2);
+    }
+
+    /// Fills of the instruction TLB cost a fetch's look-up, a cache beside the L2 TLB as much as that TLB; it
+    /// is recorded where there is one. Walkers that read through the last-level cache look into no other.
+    #[test]
+    fn fills_caches_beside_and_walkers_at_the_last_level() {
+        let activity = || {
+            let mut activity = activity();
+            activity.accesses.units = [0; Unit::COUNT];
+            activity.accesses.reads_from_walker_cache = 6;
+            activity
+        };
+        let spent = |machine: &Machine, unit: Option<Unit>| {
+            let mut activity = activity();
+            unit.into_iter().for_each(|unit| activity.accesses.units[unit as usize] = 3);
+            EnergyUse::of(machine, &activity)
+        };
+        let mut table6 = machine("sandy-bridge-table6");
+        let none = spent(&table6, None);
+        // 6 × 111 + 2 × 11.
+        assert_eq!((none.l1_tlb, none.walk_cache, none.beside_l2_tlb), (688.0, 0.0, 0.0));
+        assert_eq!(spent(&table6, Some(Unit::L1InstructionTlb)).l1_tlb, 688.0 + 33.0);
+        assert_eq!(spent(&table6, Some(Unit::L1DataTlb)).l1_tlb, 688.0 + 333.0);
+        assert_eq!(spent(&table6, Some(Unit::SidebandTlb)).beside_l2_tlb, 3e3);
+        assert_eq!(spent(&table6, Some(Unit::HostSidebandTlb)).beside_l2_tlb, 3e3);
+        let recorded = |unit| {
+            let (mut counters, mut activity) = (Counters::default(), activity());
+            activity.accesses.units[unit as usize] = 3;
+            record(&table6, &activity, &mut counters);
+            let beside = counters.get("translation_energy_dynamic_nj_beside_l2_tlb");
+            (beside, counters.get("translation_energy_dynamic_nj").unwrap())
+        };
+        let (absent, whole) = recorded(Unit::L2Tlb);
+        assert_eq!((absent, recorded(Unit::SidebandTlb)), (None, (Some(3.0), whole)));
+        // 1 + 2 + 3 + 4 reads of caches, and 6 that the walkers' own cache serves.
+        let cache = Machine::load("perforated-table2").unwrap().cache.walker;
+        assert!(cache.is_some());
+        table6.cache.walker = cache;
+        let reads = |attach, machine: &mut Machine| {
+            machine.walker.attach = attach;
+            let it = EnergyUse::of(machine, &activity());
+            [it.walk_cache, it.walker_l1d, it.walker_l2, it.walker_llc, it.walker_memory]
+        };
+        let l1d = reads(WalkerAttachment::L1d, &mut table6);
+        assert_eq!(l1d, [16e4, 10.0, 90.0, 700.0, 4e3]);
+        assert_eq!(reads(WalkerAttachment::L2, &mut table6), [15e4, 0.0, 90.0, 700.0, 4e3]);
+        assert_eq!(reads(WalkerAttachment::Llc, &mut table6), [13e4, 0.0, 0.0, 700.0, 4e3]);
+    }
+
+    #[test]
+    fn energies_have_a_largest_value() {
+        let machine = Machine::load(Machine::DEFAULT).unwrap();
+        let with = |value: f64| EnergyCosts { static_mw: value, ..machine.energy.clone() };
+        assert_eq!(with(1e6).validate(), Ok(()));
+        let error = with(1_000_001.0).validate().unwrap_err();
+        assert_eq!(error, "energy.static_mw is 1000001; expected 0 to 1000000");
+    }
 }

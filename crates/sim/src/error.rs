@@ -326,3 +326,205 @@ impl SimError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use perforate_types::{PhysicalAddress, SpaceId};
+
+    use super::*;
+
+    /// Every error in full, with a different value for each part.
+    #[test]
+    fn errors_name_each_part_in_its_place() {
+        use SimError as E;
+        let (scheme, machine) = (|| "thp".to_owned(), || "zen".to_owned());
+        let missing = || io::Error::new(io::ErrorKind::NotFound, "gone");
+        let source = || Disagreement {
+            space: SpaceId(3),
+            address: VirtualAddress::new(0x5000),
+            kind: AccessKind::Write,
+            expected: Some(PhysicalAddress::new(0x6000)),
+            got: None,
+        };
+        let differs = source().to_string();
+        let memory = || OsError::from(ConfigError::new("no room"));
+        let (instruction, seed) = (17, 4);
+        for (error, expected) in [
+            (
+                E::MachineFile { path: "a/m.toml".into(), source: missing() },
+                "a/m.toml: gone".to_owned(),
+            ),
+            (
+                E::Machine { name: machine(), problem: "line 3: no".into() },
+                "machine zen: line 3: no".into(),
+            ),
+            (
+                E::UnknownMachine { name: "zn".into(), suggestion: "did you mean zen?".into() },
+                "no machine \"zn\"; did you mean zen?; or give the path of a machine file (.toml)"
+                    .into(),
+            ),
+            (
+                E::GuestTooLarge { guest_bytes: 9, host_bytes: 8 },
+                "a guest with 9 bytes of memory does not fit into a host with 8: choose a larger \
+                 host memory, a smaller memory, or overcommit with swap of the host"
+                    .into(),
+            ),
+            (E::Stopped.of_host(), "host: the run was stopped before its end".into()),
+            (
+                E::Config(ConfigError::new("is odd").under("age")).of_host(),
+                "host: age: is odd".into(),
+            ),
+            (
+                E::GuestTooLarge { guest_bytes: 2, host_bytes: 1 }.of_host(),
+                "a guest with 2 bytes of memory does not fit into a host with 1: choose a larger \
+                 host memory, a smaller memory, or overcommit with swap of the host"
+                    .into(),
+            ),
+            (
+                E::NoLargeEntries { scheme: scheme(), machine: machine() },
+                "scheme thp: perforated pages are 2MB-grained entries of the second-level TLB, \
+                 which holds 4KB entries only on zen (tlb.l2_2m = \"none\"); choose another scheme \
+                 or machine"
+                    .into(),
+            ),
+            (
+                E::UnknownWorkload { name: "gup".into(), hint: "did you mean gups?".into() },
+                "no workload or file \"gup\"; did you mean gups?".into(),
+            ),
+            (
+                E::MemoryBeyondCaches { memory_bytes: 5, machine: machine(), limit_bytes: 4 },
+                "5 bytes of memory are more than the caches of zen can tell apart, which is 4 bytes; \
+                 a functional run goes without caches"
+                    .into(),
+            ),
+            (
+                E::MachineTooLarge {
+                    machine: machine(),
+                    key: "tlb.l2.entries",
+                    value: 77,
+                    for_whom: "2 cores and 1 scheme".into(),
+                    total: Size(4 << 30),
+                    most: Size(3 << 30),
+                },
+                "machine zen: tlb.l2.entries = 77 is too large for 2 cores and 1 scheme: its TLBs, \
+                 caches and predictors take 4G of this computer's memory; at most 3G are possible"
+                    .into(),
+            ),
+            (
+                E::SkipBeyondEnd { name: "t".into(), skip: 9, instructions: 8 },
+                "--skip 9: t has 8 instructions; expected fewer to be skipped".into(),
+            ),
+            (
+                E::SkipBeyondEnd { name: "t".into(), skip: 9, instructions: 0 },
+                "--skip 9: t has 0 instructions that can be skipped; expected fewer to be skipped"
+                    .into(),
+            ),
+            (
+                E::SkipOfGenerated { skip: 9, most: 8 },
+                "--skip 9: a synthetic workload is generated as it is skipped, and has no end; \
+                 expected at most 8 instructions"
+                    .into(),
+            ),
+            (
+                E::Thread(missing()),
+                "a thread cannot be started (gone); expected room for one more in the limits of \
+                 this user (ulimit -u) and in memory"
+                    .into(),
+            ),
+            (E::Snapshot { path: "s".into(), problem: "is empty".into() }, "s: is empty".into()),
+            (
+                E::Os { scheme: scheme(), instruction, source: memory() },
+                "scheme thp, instruction 17: no room".into(),
+            ),
+            (
+                E::HostOs { scheme: scheme(), instruction, source: memory() },
+                "scheme thp, instruction 17, host: no room".into(),
+            ),
+            (
+                E::Disagreement { scheme: scheme(), seed, instruction, source: source() },
+                format!("scheme thp, seed 4, instruction 17: {differs}"),
+            ),
+            (
+                E::StuckFault {
+                    scheme: scheme(),
+                    seed,
+                    instruction,
+                    kind: AccessKind::Write,
+                    address: VirtualAddress::new(0x5000),
+                    fault: PageFault::Protection,
+                },
+                "scheme thp, seed 4, instruction 17: Write of 0x5000 still faults (Protection) after \
+                 the operating system mapped it"
+                    .into(),
+            ),
+            (
+                E::TooMuchAsked { workload: "t".into(), event: 3, instruction, most: 9 },
+                "t: event 3, at instruction 17: events have the operating system look at more than 9 \
+                 pages that no instruction is there for; expected those of a program, with its \
+                 instructions between them"
+                    .into(),
+            ),
+            (
+                E::NoTimedWindow { instructions: 6 },
+                "none of the 6 measured instructions was timed: with --timing \
+                 sampled=WINDOW/PERIOD there is one window in each period; choose a shorter period, \
+                 or more instructions"
+                    .into(),
+            ),
+            (
+                E::SampledTwice,
+                "the trace is a sample already (perforate record --sample): --timing sampled is for \
+                 traces of a whole program"
+                    .into(),
+            ),
+            (
+                E::SampledTiming,
+                "sampled timing is for one hardware thread: leave --timing sampled out, or run on \
+                 one core"
+                    .into(),
+            ),
+            (
+                E::WindowWarmup,
+                "window-warmup is for one hardware thread: leave it out, or run on one core".into(),
+            ),
+            (
+                E::NoInstructions { name: "t".into(), why: ": cut".into() },
+                "t: no instructions to run: cut".into(),
+            ),
+            (
+                E::HostMemory {
+                    scheme: scheme(),
+                    needed_bytes: 5 << 29,
+                    available_bytes: 1 << 30,
+                },
+                "scheme thp: simulating all its 4KB pages takes 2.5 GB of this computer's memory, of \
+                 which 1.0 GB are available; a smaller workload or memory would do"
+                    .into(),
+            ),
+            (
+                E::WorkloadMemory {
+                    workload: "bfs".into(),
+                    needed_bytes: 5 << 29,
+                    available_bytes: 1 << 30,
+                },
+                "workload bfs: its data take 2.5 GB of this computer's memory, of which 1.0 GB are \
+                 available; a smaller size would do"
+                    .into(),
+            ),
+            (
+                E::NothingTimed { instructions: 6 },
+                "timing: the 6 instructions that were timed end before a cycle has passed; longer \
+                 windows or more --instructions can be timed"
+                    .into(),
+            ),
+            (
+                E::WarmupTooLong { warmup: 9, instructions: 6 },
+                "warmup of 9 instructions: the run has only 6; nothing is left to measure".into(),
+            ),
+        ] {
+            assert_eq!(error.to_string(), expected);
+        }
+    }
+}

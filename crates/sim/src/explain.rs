@@ -411,3 +411,32 @@ fn content(entry: PageTableEntry, purpose: Purpose) -> String {
         _ => format!("table at {frame:#x}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use perforate_types::Permissions;
+
+    use super::*;
+
+    /// Each kind of entry at each place from which it may be read.
+    #[test]
+    fn entries_are_described_by_what_they_map() {
+        use Purpose::*;
+        let leaf = |size| PageTableEntry::leaf(Frame::new(0x40000), size, Permissions::READ);
+        let (small, large, huge) =
+            (leaf(PageSize::Size4K), leaf(PageSize::Size2M), leaf(PageSize::Size1G));
+        let holes = PageTableEntry::perforated(Frame::new(0x40200), Permissions::READ, 0b1001);
+        let table = PageTableEntry::table(Frame::new(0x77));
+        for (entry, purposes, expected) in [
+            (small, &[Level1, Hole, HostLevel1, HostHole][..], "4KB page at 0x40000000"),
+            (large, &[Level2, HostLevel2, HostLevel1], "2MB page at 0x40000000"),
+            (huge, &[Level3, HostLevel3], "1GB page at 0x40000000"),
+            (holes, &[Level2, HostLevel2], "perforated at 0x40200000, filter 00001001"),
+            (table, &[Level4, Level3, Level2, HostLevel4, HostLevel2], "table at 0x77000"),
+        ] {
+            for &purpose in purposes {
+                assert_eq!(content(entry, purpose), expected, "{purpose:?}");
+            }
+        }
+    }
+}

@@ -233,7 +233,7 @@ fn decode(
 mod tests {
     use perforate_config::Share;
     use perforate_trace::SourceMetadata;
-    use perforate_types::Instruction;
+    use perforate_types::{Instruction, VirtualAddress};
 
     use super::*;
     use crate::{Composition, Machine, MemoryState, RunOptions, SystemOptions, TimedWindows};
@@ -355,5 +355,29 @@ mod tests {
         assert!(matches!(cause(vec![stopped(), too_short()]), SimError::Stopped));
         assert!(matches!(cause(vec![too_short()]), SimError::WarmupTooLong { .. }));
         assert!(first_cause(Vec::new()).unwrap().is_empty());
+    }
+
+    /// Calls of madvise that ask for large pages of any size, or forbid them; no others.
+    #[test]
+    fn advice_on_large_pages_is_counted() {
+        let mut chunk = Chunk::default();
+        let advices = [
+            Advice::HugePage,
+            Advice::PageSize(4),
+            Advice::NoHugePage,
+            Advice::DontNeed,
+            Advice::Other(23),
+            Advice::PageSize(18),
+        ];
+        for advice in advices {
+            let start = VirtualAddress::new(0);
+            chunk.push_event(ProgramEvent::Advise { start, length: 4096, advice });
+            chunk.push(Instruction::default(), &[]);
+        }
+        let mut touched = Touched::new();
+        touched.add(&chunk);
+        touched.add(&chunk);
+        assert_eq!((touched.advices.wanted, touched.advices.refused), (6, 2));
+        assert_eq!(touched.done, 12);
     }
 }

@@ -133,4 +133,31 @@ mod tests {
         footprint.add(&second);
         assert_eq!((footprint.bytes(), footprint.process), (2 * 4096, ProcessId(0)));
     }
+
+    fn touch(footprint: &mut Footprint, accesses: &[(u64, u16)]) -> u64 {
+        let mut chunk = Chunk::default();
+        for &(address, size) in accesses {
+            let address = VirtualAddress::new(address);
+            chunk.push(
+                Instruction::default(),
+                &[MemoryAccess { address, size, kind: AccessKind::Write }],
+            );
+        }
+        footprint.add(&chunk);
+        footprint.bytes() / 4096
+    }
+
+    /// An access that ends with its page touches no other. Regions 4096 × 2MB apart have one place in the
+    /// cache, and each keeps what was touched of it.
+    #[test]
+    fn pages_end_where_they_end_and_regions_keep_theirs() {
+        let mut footprint = Footprint::new();
+        assert_eq!(touch(&mut footprint, &[(0x1ff8, 8)]), 1);
+        assert_eq!(touch(&mut footprint, &[(0x2ff9, 8)]), 3);
+        let apart = 4096 << 21;
+        let both = [(0x1000, 8), (apart + 0x1000, 8), (0x1000, 8), (apart + 0x2000, 8)];
+        assert_eq!(touch(&mut footprint, &both), 5);
+        assert_eq!(touch(&mut footprint, &both), 5);
+        assert_eq!(touch(&mut footprint, &[((2 << 21) - 1, 2), (2 << 21, 1)]), 7);
+    }
 }

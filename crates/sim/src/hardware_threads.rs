@@ -170,4 +170,58 @@ mod tests {
         assert!(error.contains("at most 64 hardware threads"), "{error}");
         assert_eq!(options(4, 2).describe().unwrap(), "4 cores of 2 hardware threads");
     }
+
+    #[test]
+    fn numbers_of_threads_have_limits() {
+        let options = |cores, threads_per_core| ProcessorOptions {
+            cores,
+            threads_per_core,
+            ..ProcessorOptions::default()
+        };
+        for (cores, each) in [(1, 1), (64, 1), (32, 2), (1, 64)] {
+            assert!(options(cores, each).check().is_ok(), "{cores} of {each}");
+            assert_eq!(options(cores, each).topology().threads() as u64, cores * each);
+        }
+        for (cores, each, given) in [
+            (65, 1, "65 cores of 1 hardware thread each"),
+            (13, 5, "13 cores of 5 hardware threads each"),
+            (0, 1, "0 cores of 1 hardware thread each"),
+            (1, 0, "1 core of 0 hardware threads each"),
+        ] {
+            let error = options(cores, each).check().unwrap_err().to_string();
+            let expected = format!("cores: {given}; expected at most 64 hardware threads in all");
+            assert_eq!(error, expected);
+            assert!(!options(cores, each).are_several(), "as a single one");
+        }
+        let described = |cores, each| options(cores, each).describe();
+        assert_eq!(described(1, 1), None);
+        assert_eq!(described(2, 1).as_deref(), Some("2 cores"));
+        assert_eq!(described(1, 2).as_deref(), Some("1 core of 2 hardware threads"));
+        let default = ProcessorOptions::default();
+        let values = (default.cores, default.threads_per_core, default.side_by_side);
+        assert_eq!(values, (1, 1, 2_000_000));
+        let Topology { cores, threads_per_core, lead } = options(3, 2).topology();
+        assert_eq!((cores, threads_per_core, lead), (3, 2, 6 * 8_192));
+    }
+
+    /// Only the threads of the process that exits leave room; a program thread that comes back is new.
+    #[test]
+    fn places_of_a_process_that_exits_are_free() {
+        let topology = Topology { cores: 2, threads_per_core: 2, lead: 1 };
+        let mut placement = Placement::new(topology);
+        let switch = |placement: &mut Placement, process, thread| {
+            let (process, thread) = (ProcessId(process), ThreadId(thread));
+            placement.after(&ProgramEvent::Switch { process, thread }).unwrap()
+        };
+        let places = [(1, 0), (1, 1), (2, 0), (2, 1)];
+        let placed = places.map(|(process, thread)| switch(&mut placement, process, thread));
+        assert_eq!((placed, placement.threads.as_slice()), ([2, 1, 3, 0], &[2, 1, 1, 1][..]));
+        placement.after(&ProgramEvent::Exit { process: ProcessId(1) });
+        assert_eq!(placement.threads, [2, 0, 0, 1]);
+        // Of two free hardware threads, the second core's is on the core with fewer program threads.
+        assert_eq!(switch(&mut placement, 1, 1), 2);
+        assert_eq!(switch(&mut placement, 2, 1), 0, "it stays");
+        assert_eq!(placement.after(&ProgramEvent::Exec), None);
+        assert_eq!(placement.topology(), topology);
+    }
 }

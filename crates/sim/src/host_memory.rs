@@ -151,4 +151,51 @@ mod tests {
         assert_eq!(share("thp", Some(fragmentation)), 0.5);
         assert_eq!(share("perforated", Some(fragmentation)), 0.5);
     }
+
+    /// Only what is populated at once is estimated, and no more than there is memory.
+    #[test]
+    fn what_is_not_populated_or_beyond_memory_takes_nothing() {
+        let map = |length, populate| ProgramEvent::Map {
+            start: VirtualAddress::new(1 << 30),
+            length,
+            permissions: Permissions::READ_WRITE,
+            accessible: true,
+            backing: Backing::Anonymous,
+            shared: false,
+            populate,
+        };
+        let memory = |available_bytes| HostMemory {
+            scheme: "4k",
+            small_share: 1.0,
+            memory_bytes: 1 << 30,
+            available_bytes: Some(available_bytes),
+        };
+        assert!(memory(0).check(&map(1 << 20, false)).is_ok());
+        assert!(memory(0).check(&ProgramEvent::Exec).is_ok());
+        // A gigabyte has 2^18 pages.
+        assert!(memory(24 << 18).check(&map(1 << 40, true)).is_ok());
+        let error = memory((24 << 18) - 1).check(&map(1 << 40, true));
+        let Err(SimError::HostMemory { scheme, needed_bytes, available_bytes }) = error else {
+            panic!("{error:?}")
+        };
+        assert_eq!((&*scheme, needed_bytes, available_bytes), ("4k", 24 << 18, (24 << 18) - 1));
+    }
+
+    #[test]
+    fn schemes_of_segments_and_superpages_have_few_small_pages() {
+        let fragmentation: Fragmentation =
+            perforate_config::read("portion=25%,holes=20%,clustered").unwrap();
+        let memory = MemoryState::default();
+        for (name, without, with) in [
+            ("4k", 1.0, 1.0),
+            ("segment", 0.0, 0.25),
+            ("segment-l1", 0.0, 0.25),
+            ("gt-pde-process", 0.0, 0.25),
+            ("1g", 0.0, 0.25),
+        ] {
+            let scheme = Scheme::find(name).unwrap();
+            assert_eq!(small_share(scheme, &memory, None), without, "{name}");
+            assert_eq!(small_share(scheme, &memory, Some(fragmentation)), with, "{name}");
+        }
+    }
 }

@@ -303,4 +303,79 @@ mod tests {
         let plain = MemoryState::default();
         assert_eq!(note_after(&schemes, &plain, &[&none]), None, "nothing was asked for");
     }
+
+    /// Each kind of option of a host is named in a native run; those of a host without options are not.
+    #[test]
+    fn options_of_a_host_need_a_host() {
+        for (option, value) in [
+            ("host-memory", "32G"),
+            ("host-swap", "1G"),
+            ("host-perforation", "max-hole-share=5%"),
+            ("host-fragmentation", "portion=5%,holes=5%,clustered"),
+        ] {
+            let name = option.strip_prefix("host-").unwrap();
+            let expected = format!("host: {name}: has no effect: no GUEST+HOST is compared");
+            assert_eq!(idle("4k,thp", &[(option, value)]), expected);
+            let (_, memory) = read(&[(option, value)]);
+            let notes = notes_before(&Composition::list("4k").unwrap(), &memory);
+            assert_eq!(notes, ["options of the host have no effect: no GUEST+HOST is compared"]);
+            let notes =
+                notes_before(&Composition::list("4k,perforated+perforated").unwrap(), &memory);
+            assert_eq!(notes, [""; 0]);
+        }
+        let (_, memory) = read(&[("host-segment", "min=16M"), ("host-memory", "32G")]);
+        let notes = notes_before(&Composition::list("segment+thp").unwrap(), &memory);
+        let expected = "host-segment has no effect: no host's scheme here has direct segments";
+        assert_eq!(notes, [expected]);
+        assert_eq!(notes_before(&Composition::list("4k+segment").unwrap(), &memory), [""; 0]);
+    }
+
+    #[test]
+    fn the_ideal_scheme_has_a_note_only_on_what_it_lacks() {
+        let note = |schemes: &str, options: &[(&str, &str)]| {
+            note_on_ideal(&Composition::list(schemes).unwrap(), &read(options).1)
+        };
+        let fragmented = ("fragmentation", "portion=5%,holes=5%,clustered");
+        assert_eq!(note("ideal", &[fragmented]), None, "another note is on it");
+        assert_eq!(note("ideal", &[("memory", "1G")]), None);
+        let both = note("4k,ideal", &[fragmented, ("faulty", "uniform=1%")]).unwrap();
+        assert_eq!(both, "the ideal scheme runs without faulty");
+    }
+
+    #[test]
+    fn schemes_of_large_pages_say_that_they_had_none() {
+        let counters = |names: &[(&str, u64)]| -> Counters {
+            names.iter().map(|(name, count)| ((*name).to_owned(), (*count).into())).collect()
+        };
+        let huge = |scheme: &str, pages| {
+            let scheme = Composition::find(scheme).unwrap();
+            missing_huge_pages(&scheme, &counters(&[("huge_pages", pages)]))
+        };
+        let expected = "1g: there never was a 1GB page: no area that was touched holds an aligned \
+                        one, or no contiguous memory was left for it; it ran as thp";
+        assert_eq!(huge("1g", 0).as_deref(), Some(expected));
+        assert!(huge("1g+thp", 0).unwrap().starts_with("1g+thp: there never"));
+        for (scheme, pages) in [("1g", 1), ("thp", 0), ("thp+1g", 0), ("scripted", 0)] {
+            assert_eq!(huge(scheme, pages), None, "{scheme}");
+        }
+        let laid_out = |scheme: &str, memory: &MemoryState, pages, missing| {
+            let scheme = Composition::find(scheme).unwrap();
+            let counters = counters(&[("layout_pages", pages), ("layout_missing", missing)]);
+            missing_laid_out_pages(&scheme, memory, &counters)
+        };
+        let mut memory = MemoryState::default();
+        let none = "layout: all pages are of 4KB: no --layout says otherwise";
+        assert_eq!(laid_out("layout", &memory, 0, 0).as_deref(), Some(none));
+        assert_eq!(laid_out("thp", &memory, 0, 5), None);
+        memory.policies.layout = Some(perforate_os::LaidOut {
+            layout: PageLayout::new(Vec::new()),
+            name: "x.csv".into(),
+        });
+        assert_eq!(laid_out("layout", &memory, 3, 0), None);
+        assert_eq!(
+            laid_out("layout", &memory, 3, 2).unwrap(),
+            "layout: of the larger pages that the layout wants 3 were mapped; 2 first touches had a \
+             4KB page instead, for want of contiguous memory"
+        );
+    }
 }

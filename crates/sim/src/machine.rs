@@ -695,4 +695,146 @@ mod tests {
         assert!(message.contains("tlb.l2") && message.contains("1537"), "{message}");
         assert!(!message.contains('\n'));
     }
+
+    /// Each field of the hardware support for virtualization reaches the memory-management unit.
+    #[test]
+    fn virtualization_is_that_of_the_file() {
+        let set = |key: &str, value: &str| {
+            let values = [(key, value)].into_iter();
+            Machine::load_with(Machine::DEFAULT, values).unwrap().mmu().virtualization
+        };
+        let plain = Machine::load(Machine::DEFAULT).unwrap().mmu().virtualization;
+        let nested = set("virtualization.nested_tlb", "{ entries = 16, ways = 4 }");
+        assert_eq!(nested.nested_tlb, Some(TlbGeometry { entries: 16, ways: 4 }));
+        let each = set("virtualization.intermediate_entries", "false");
+        assert!(plain.intermediate_entries && !each.intermediate_entries);
+        let blocks = (!plain.guest_blocks_in_entries).to_string();
+        let changed = set("virtualization.guest_blocks_in_entries", &blocks);
+        assert_ne!(changed.guest_blocks_in_entries, plain.guest_blocks_in_entries);
+        let tables = set("virtualization.nested_entries", "tables");
+        assert_ne!(tables.nested_entries, plain.nested_entries);
+        assert_eq!(
+            plain.nested_entries,
+            set("virtualization.nested_entries", "all").nested_entries
+        );
+        let default = Virtualization::default();
+        let filter = EscapeFilterConfig::default();
+        let (bits, functions) = (default.escape_filter_bits, default.escape_filter_functions);
+        assert_eq!((bits, functions), (filter.bits, filter.functions));
+    }
+
+    /// The smallest of the caches that tags tell addresses apart by limits the memory: that of the host, in
+    /// a virtual machine.
+    #[test]
+    fn memories_have_to_suit_the_tags_of_caches() {
+        let mut machine = Machine::load("sandy-bridge-table6").unwrap();
+        let sets = [(64 << 10, 4), (32 << 10, 8), (256 << 10, 8)];
+        let caches = [&mut machine.cache.l1i, &mut machine.cache.l1d, &mut machine.cache.l2];
+        for (cache, (size, ways)) in caches.into_iter().zip(sets) {
+            (cache.size_bytes, cache.ways) = (size, ways);
+        }
+        // A way of 4KB: 2^32 − 1 tags of it.
+        let limit = 4096 * u64::from(u32::MAX);
+        let (native, guest) = ["4k", "4k+4k"].map(|name| Composition::find(name).unwrap()).into();
+        let of = |bytes: u64| {
+            let mut memory = MemoryState::of(64 << 20);
+            memory.kernel.memory_bytes = bytes;
+            memory
+        };
+        assert!(machine.check_memory(&native, &of(limit)).is_ok());
+        let error = machine.check_memory(&native, &of(limit + 1)).unwrap_err();
+        let SimError::MemoryBeyondCaches { memory_bytes, limit_bytes, machine: name } = error
+        else {
+            panic!("{error}")
+        };
+        assert_eq!((memory_bytes, limit_bytes), (limit + 1, limit));
+        assert_eq!(name, "sandy-bridge-table6");
+        let with_host = |bytes| MemoryState { host: Some(Box::new(of(bytes))), ..of(64 << 20) };
+        assert!(machine.check_memory(&guest, &with_host(limit)).is_ok());
+        assert!(machine.check_memory(&guest, &with_host(limit + 1)).is_err());
+        assert!(machine.check_memory(&native, &with_host(limit + 1)).is_ok());
+        // Each other cache may be the one that limits.
+        for index in 0..4 {
+            let mut small = machine.clone();
+            let llc = small.cache.llc.as_mut().unwrap();
+            let cache = [&mut small.cache.l1i, &mut small.cache.l1d, &mut small.cache.l2, llc];
+            let [.., chosen] = &mut cache.into_iter().take(index + 1).collect::<Vec<_>>()[..]
+            else {
+                unreachable!()
+            };
+            chosen.size_bytes = 2048 * u64::from(chosen.ways);
+            assert!(small.check_memory(&native, &of(limit / 2 + 1)).is_err(), "cache {index}");
+            assert!(small.check_memory(&native, &of(limit / 2)).is_ok(), "cache {index}");
+        }
+    }
+
+    /// Control characters in name or summary would spoil tables and logs.
+    #[test]
+    fn levels_and_texts_have_limits() {
+        let with = |change: fn(&mut Machine)| {
+            let mut machine = Machine::load(Machine::DEFAULT).unwrap();
+            change(&mut machine);
+            machine.check()
+        };
+        assert_eq!(with(|machine| machine.page_table_levels = 5), Ok(()));
+        for wrong in
+            [with(|machine| machine.page_table_levels = 3), with(|it| it.page_table_levels = 6)]
+        {
+            assert!(wrong.unwrap_err().ends_with(" levels; 4 or 5 are possible"));
+        }
+        let plain = "name and summary must be plain text in one line";
+        assert_eq!(with(|machine| machine.name.push('\t')), Err(plain.into()));
+        assert_eq!(with(|machine| machine.summary.push('\u{7f}')), Err(plain.into()));
+        let stored = |levels: u8| {
+            let mut machine = Machine::load(Machine::DEFAULT).unwrap();
+            machine.page_table_levels = levels;
+            serde_json::to_value(&machine).unwrap()["page_table_levels"].clone()
+        };
+        assert_eq!((stored(4), stored(5)), (serde_json::Value::Null, 5.into()));
+        let error = with(|machine| machine.virtualization.escape_filter_functions = 0);
+        assert!(error.is_err());
+    }
+
+    #[test]
+    fn processors_are_of_all_or_some_steppings() {
+        let mut machine = Machine::load(Machine::DEFAULT).unwrap();
+        let models = |models: &[u32], steppings: &[u32]| ProcessorModels {
+            vendor: "V".into(),
+            family: 6,
+            models: models.to_vec(),
+            steppings: steppings.to_vec(),
+        };
+        machine.processors = vec![models(&[1, 2], &[]), models(&[3], &[4, 5])];
+        for (vendor, family, model, stepping, expected) in [
+            ("V", 6, 1, 9, true),
+            ("V", 6, 2, 0, true),
+            ("V", 6, 3, 5, true),
+            ("V", 6, 3, 6, false),
+            ("V", 6, 4, 4, false),
+            ("V", 7, 1, 9, false),
+            ("W", 6, 1, 9, false),
+        ] {
+            let found = machine.is_of(vendor, family, model, stepping);
+            assert_eq!(found, expected, "{vendor} {family} {model} {stepping}");
+        }
+        assert!(Machine::is_bundled("zen5-turin") && !Machine::is_bundled("zen5"));
+    }
+
+    #[test]
+    fn errors_of_files_are_one_line() {
+        let error = |text: &str| {
+            let error = toml::from_str::<Virtualization>(text).unwrap_err();
+            one_line(&error, text)
+        };
+        let unknown = error("nested_entries = \"all\"\nescape_filter_bit = 3\n");
+        assert_eq!(
+            unknown,
+            "line 2: unknown field `escape_filter_bit`; did you mean `escape_filter_bits`?"
+        );
+        let far = error("zzzzzzzzzzzzzz = 3\n");
+        assert!(far.starts_with("line 1: ") && !far.contains("did you mean"), "{far}");
+        assert!(
+            error("\n\nescape_filter_bits = \"x\"").starts_with("line 3: expected a whole number")
+        );
+    }
 }

@@ -139,3 +139,92 @@ impl Default for MemoryState {
         Self::of(Self::DEFAULT_BYTES)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use perforate_os::{FrameState, HostSnapshot, OccupancyBuilder};
+
+    use super::*;
+
+    fn memory(options: &[(&str, &str)]) -> MemoryState {
+        let options = MemoryOptions::read(options.iter().copied().collect()).unwrap();
+        options.resolve(&|_| Ok(snapshot(10 << 20))).unwrap()
+    }
+
+    fn snapshot(bytes: u64) -> MemorySnapshot {
+        let mut made = OccupancyBuilder::default();
+        made.push_run(FrameState::Free, bytes / 4096).unwrap();
+        MemorySnapshot::taken("s.snap", HostSnapshot::of(made.finish().unwrap())).unwrap()
+    }
+
+    #[test]
+    fn memories_are_described_by_their_state() {
+        let fragmented = "portion=50%,holes=25%,clustered";
+        for (options, expected) in [
+            (&[("memory", "2G")][..], "2GB of memory, not fragmented"),
+            (
+                &[("memory", "64M"), ("fragmentation", fragmented)],
+                "64MB of memory, fragmented: portion=50%,holes=25%,clustered",
+            ),
+            (&[("memory-from", "x")], "10MB of memory as in s.snap"),
+        ] {
+            assert_eq!(memory(options).describe(), expected);
+        }
+        // An aged memory says so instead of `not fragmented`.
+        let aged = memory(&[("memory", "2G"), ("age", "weeks")]).describe();
+        assert!(aged.starts_with("2GB of memory; "), "{aged}");
+        assert_eq!(memory(&[]).describe(), "16GB of memory, not fragmented");
+    }
+
+    /// Policies choose among blocks only where use has fragmented memory, and no emulation does.
+    #[test]
+    fn blocks_are_aged_by_use_only() {
+        let fragmented = ("fragmentation", "portion=50%,holes=25%,clustered");
+        for (options, is_aged) in [
+            (&[][..], false),
+            (&[("age", "weeks")], true),
+            (&[("memory-from", "x")], true),
+            (&[fragmented], false),
+            (&[("faulty", "uniform=1%")], false),
+            (&[("age", "weeks"), ("faulty", "uniform=1%")], false),
+        ] {
+            assert_eq!(memory(options).policy_options().has_aged_blocks, is_aged, "{options:?}");
+        }
+        assert!(memory(&[]).policy_options().layout.is_none());
+    }
+
+    /// The physical address space has the I/O gap of a PC, up to 4GB, and room for what is added, in whole
+    /// blocks of 4MB.
+    #[test]
+    fn addresses_include_gaps_and_added_memory() {
+        for (options, bytes) in [
+            (&[("memory", "5G")][..], 5 << 30),
+            (&[("memory", "5G"), ("io-gap", "pc")], 9 << 30),
+            (&[("memory", "5G"), ("hot-add", "1G")], 6 << 30),
+            (&[("memory", "5G"), ("io-gap", "pc"), ("hot-add", "1G")], 10 << 30),
+            // Five blocks, a hole bitmap of 320 bytes, and a block.
+            (&[("memory-from", "x")], (12 << 20) + 320),
+        ] {
+            assert_eq!(memory(options).address_bytes(), bytes, "{options:?}");
+        }
+        assert_eq!(MemoryState::of((5 << 20) - 1).kernel.memory_bytes, 4 << 20);
+        assert_eq!(MemoryState::of((6 << 20) - 1).kernel.memory_bytes, 4 << 20);
+    }
+
+    /// A snapshot needs two blocks, and says itself how memory is used.
+    #[test]
+    fn snapshots_are_large_enough_and_alone() {
+        let with = |bytes| MemoryState::default().with_snapshot(snapshot(bytes));
+        assert_eq!(with(4 << 20).unwrap().kernel.memory_bytes, 4 << 20);
+        assert_eq!(with(7 << 20).unwrap().kernel.memory_bytes, 6 << 20);
+        let error = with((4 << 20) - 4096).unwrap_err().to_string();
+        assert_eq!(error, "s.snap: it has less than the 4M of memory that are needed");
+        let aged = memory(&[("age", "weeks")]).with_snapshot(snapshot(8 << 20));
+        assert_eq!(
+            aged.unwrap_err().to_string(),
+            "memory-from: says what lies in every frame, and age says otherwise: choose one"
+        );
+        let memory = with(8 << 20).unwrap();
+        assert!(memory.kernel.snapshot.is_some() && memory.snapshot.is_some());
+    }
+}

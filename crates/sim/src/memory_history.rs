@@ -333,4 +333,39 @@ mod tests {
             }
         }
     }
+
+    /// Frames that stay 4KB frames of a block are counted in its cell, and a cell that is not full at the
+    /// end is shown.
+    #[test]
+    fn cells_count_frames_and_the_last_may_be_small() {
+        let mixed = block(&[(FrameClass::Perforated, 500), (FrameClass::Free, 12)]);
+        let free = block(&[(FrameClass::Free, 512)]);
+        let mut map = os::MemoryMap::default();
+        map.push(2, mixed);
+        map.push(1, free);
+        let kept = mixed.kept();
+        let picture = picture_of(42, &map, 2);
+        assert_eq!((picture.instructions.as_slice(), picture.blocks), (&[42][..], 3));
+        assert_eq!((picture.of, picture.blocks_per_cell), (None, 1));
+        let runs: Vec<_> = picture.cells.iter().map(|run| (run.cells, run.kept_frames)).collect();
+        assert_eq!(runs, [(2, kept), (1, free.kept())]);
+        assert_eq!(picture.frames["free"], 2 * 12 + 512);
+        assert_eq!(picture.frames.len(), 2);
+        assert_eq!(picture.block_classes.values().sum::<u64>(), 3);
+        // One cell of four blocks, of which there are three.
+        let one = picture_of(0, &map, 1);
+        let cell = one.cells[0];
+        assert_eq!((one.blocks_per_cell, one.cells.len(), cell.cells), (4, 1, 1));
+        assert_eq!((cell.free_frames, cell.hole_frames), (2 * 12 + 512, 2 * mixed.holes()));
+        assert_eq!(cell.kept_frames, 2 * kept + free.kept());
+    }
+
+    #[test]
+    fn touched_memory_is_sampled_at_its_moments() {
+        let mut history = TouchedHistory::new();
+        for (instruction, bytes) in [(0, 0), (49_999, 1), (50_000, 2), (99_999, 3), (100_001, 4)] {
+            history.observe(instruction, bytes);
+        }
+        assert_eq!(history.finish(120_000, 5), [(0, 0), (50_000, 2), (100_001, 4), (120_000, 5)]);
+    }
 }

@@ -136,4 +136,54 @@ mod tests {
         assert!(suits(compute, "4k+segment") && !suits(compute, "segment+4k"));
         assert!(!suits(compute, "segment"));
     }
+
+    /// A big-memory program has a segment at once if there is room; attempts come in their periods.
+    #[test]
+    fn attempts_come_in_their_periods() {
+        use crate::{Machine, SystemOptions};
+        use perforate_schemes::segment::DirectSegments;
+        use perforate_types::{AccessKind, Backing, Permissions, ProgramEvent, VirtualAddress};
+        let composition = Composition::find("segment+segment").unwrap();
+        let mut memory = MemoryState::of(512 << 20);
+        assert!(ModeSwitcher::new(&composition, &memory).is_none(), "it is not asked for");
+        memory.modes = Some(perforate_config::read("big-memory,every=500").unwrap());
+        let native = Composition::find("segment").unwrap();
+        assert!(ModeSwitcher::new(&native, &memory).is_none(), "no host has a segment");
+        let mut switcher = ModeSwitcher::new(&composition, &memory).unwrap();
+        let machine = Machine::load(Machine::DEFAULT).unwrap();
+        let options = SystemOptions { check: true, implicit_maps: false, counts_only: true };
+        let mut system = System::new(&machine, composition, &memory, 1, options).unwrap();
+        let start = VirtualAddress::new(0x4000_0000);
+        let map = ProgramEvent::Map {
+            start,
+            length: 128 << 20,
+            permissions: Permissions::READ_WRITE,
+            accessible: true,
+            backing: Backing::Anonymous,
+            shared: false,
+            populate: false,
+        };
+        system.event(&map).unwrap();
+        system.translate(AccessKind::Write, start).unwrap().unwrap();
+        // Both segments end; the policy makes them anew.
+        let space = system.kernel().current();
+        system.change(|kernel| kernel.dissolve_segment(space)).unwrap();
+        let of_host = system.hypervisor().unwrap().space();
+        system.change_host(|host| host.kernel_mut().dissolve_segment(of_host)).unwrap();
+        system.start_measuring();
+        for (now, next) in [(0, 500), (499, 500), (500, 1_000), (1_200, 1_700), (1_699, 1_700)] {
+            switcher.ring(now, &mut system).unwrap();
+            assert_eq!(switcher.next(), next, "at {now}");
+        }
+        // Drivers and daemons do all of it on other processors.
+        let work = system.measured_work();
+        let host = work.host.unwrap();
+        assert_eq!(work.work.segments_switched, 1, "{:?}", switcher.log());
+        assert_eq!(work.background, work.work.apart_from_shootdowns());
+        assert_eq!(host.work.segments_switched, 1);
+        assert_eq!(host.background, host.work.apart_from_shootdowns());
+        for line in switcher.log() {
+            assert!(line.contains(" → ") && line.contains(" before instruction "), "{line}");
+        }
+    }
 }

@@ -75,3 +75,47 @@ impl Observer for TwoPassProgress<'_> {
         self.observer.wants_maps()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two passes are twice the run; the second goes on where the first ended.
+    #[test]
+    fn progress_of_two_passes_is_one() {
+        struct Told(Vec<(u64, Option<u64>)>, bool);
+        impl Observer for Told {
+            fn on_progress(&mut self, progress: Progress) {
+                self.0.push((progress.done, progress.total));
+            }
+            fn is_cancelled(&self) -> bool {
+                self.1
+            }
+            fn wants_maps(&self) -> bool {
+                !self.1
+            }
+        }
+        for answer in [false, true] {
+            let mut told = Told(Vec::new(), answer);
+            let mut pass = TwoPassProgress { observer: &mut told, before: 700, done: 0 };
+            pass.on_progress(Progress { done: 20, total: Some(1_000) });
+            pass.on_progress(Progress { done: 30, total: None });
+            assert_eq!((pass.before, pass.done), (700, 30));
+            assert_eq!((pass.is_cancelled(), pass.wants_maps()), (answer, !answer));
+            assert_eq!(told.0, [(720, Some(2_000)), (730, None)]);
+        }
+    }
+
+    #[test]
+    fn observers_by_default_let_runs_end_and_want_maps() {
+        assert!(Silent.wants_maps() && !Silent.is_cancelled());
+        let mut told = 0;
+        let mut closure = |progress: Progress| told += progress.done;
+        closure.on_progress(Progress { done: 3, total: None });
+        assert!(closure.wants_maps() && !closure.is_cancelled());
+        let mut figures = FiguresOnly(|progress: Progress| told += 10 * progress.done);
+        figures.on_progress(Progress { done: 3, total: None });
+        assert!(!figures.wants_maps() && !figures.is_cancelled());
+        assert_eq!(told, 33);
+    }
+}

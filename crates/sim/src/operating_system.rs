@@ -26,8 +26,8 @@ pub struct OperatingSystemCosts {
     /// entry, look-up, allocation and return. Clearing or copying the page and writing its entry
     /// are separate costs.
     pub fault_4k_ns: f64,
-    /// Duration in ns of a page fault that maps 2MB, ordinary or perforated. It includes the same
-    /// actions as `fault_4k_ns`.
+    /// Duration in ns of a page fault that maps 2MB, ordinary or perforated, gap-tolerant superpages or a
+    /// direct segment. It includes the same actions as `fault_4k_ns`.
     pub fault_2m_ns: f64,
     /// Duration in ns of a page fault that maps 1GB. It includes the same actions as `fault_4k_ns`.
     pub fault_1g_ns: f64,
@@ -264,10 +264,12 @@ impl OperatingSystemCosts {
             + work.faults_copy_on_write
             + work.faults_swap
             + work.faults_other;
+        let large_faults =
+            work.faults_2m + work.faults_perforated + work.faults_superpage + work.faults_segment;
         OperatingSystemCycles {
             faults: cycles(&[
                 (small_faults, self.fault_4k_ns),
-                (work.faults_2m + work.faults_perforated + work.faults_segment, self.fault_2m_ns),
+                (large_faults, self.fault_2m_ns),
                 (work.faults_1g, self.fault_1g_ns),
             ]),
             zeroing: cycles(&[
@@ -700,5 +702,233 @@ mod tests {
         assert!(costs.validate().unwrap_err().contains("zero_1g_ns"));
         let costs = OperatingSystemCosts { interrupted_processors: 70_000, ..Default::default() };
         assert!(costs.validate().unwrap_err().contains("interrupted_processors is 70000"));
+    }
+
+    /// Costs that are all different, so that a sum shows what it has of each.
+    fn different() -> OperatingSystemCosts {
+        OperatingSystemCosts {
+            fault_4k_ns: 1.0,
+            fault_2m_ns: 2.0,
+            fault_1g_ns: 3.0,
+            zero_4k_ns: 4.0,
+            zero_2m_ns: 5.0,
+            zero_1g_ns: 6.0,
+            copy_4k_ns: 7.0,
+            map_ns: 8.0,
+            unmap_ns: 9.0,
+            protect_ns: 10.0,
+            split_ns: 11.0,
+            punch_ns: 12.0,
+            patch_ns: 13.0,
+            scan_frame_ns: 14.0,
+            migrate_frame_ns: 15.0,
+            swap_in_ns: 16.0,
+            swap_out_ns: 17.0,
+            call_ns: 18.0,
+            fork_ns: 19.0,
+            context_switch_ns: 20.0,
+            segment_registers_ns: 21.0,
+            vm_exit_ns: 100.0,
+            invalidate_entry_ns: 23.0,
+            flush_space_ns: 24.0,
+            synchronize_ns: 25.0,
+            interrupt_ns: 26.0,
+            interrupt_handler_ns: 27.0,
+            interrupted_processors: 2,
+            measured_on: None,
+        }
+    }
+
+    /// Work with one thousand of what `set` names.
+    fn one(set: impl Fn(&mut Work) -> &mut u64) -> Work {
+        let mut work = Work::default();
+        *set(&mut work) = 1000;
+        work
+    }
+
+    /// Every action alone, in picoseconds at 1GHz: its cause and its cost.
+    #[test]
+    fn every_action_has_its_cost_under_its_cause() {
+        use perforate_types::CounterValue;
+        type Of = fn(&mut Work) -> &mut u64;
+        let table: [(Of, &str, u64); 34] = [
+            (|it| &mut it.faults_4k, "faults", 1),
+            (|it| &mut it.faults_folio, "faults", 1),
+            (|it| &mut it.faults_hole, "faults", 1),
+            (|it| &mut it.faults_copy_on_write, "faults", 1),
+            (|it| &mut it.faults_swap, "faults", 1),
+            (|it| &mut it.faults_other, "faults", 1),
+            (|it| &mut it.faults_2m, "faults", 2),
+            (|it| &mut it.faults_perforated, "faults", 2),
+            (|it| &mut it.faults_segment, "faults", 2),
+            (|it| &mut it.faults_superpage, "faults", 2),
+            (|it| &mut it.faults_1g, "faults", 3),
+            (|it| &mut it.frames_zeroed_4k, "zeroing", 4),
+            (|it| &mut it.frames_zeroed_tables, "zeroing", 4),
+            (|it| &mut it.blocks_zeroed_2m, "zeroing", 5),
+            (|it| &mut it.blocks_zeroed_1g, "zeroing", 6),
+            (|it| &mut it.frames_copied, "copying", 7),
+            (|it| &mut it.pages_mapped, "mapping", 8),
+            (|it| &mut it.pages_unmapped, "mapping", 9),
+            (|it| &mut it.pages_protected, "mapping", 10),
+            (|it| &mut it.entries_joined, "mapping", 10),
+            (|it| &mut it.large_pages_split, "mapping", 11),
+            (|it| &mut it.huge_pages_split, "mapping", 11),
+            (|it| &mut it.subpages_punched, "mapping", 12),
+            (|it| &mut it.pages_escaped, "mapping", 12),
+            (|it| &mut it.subpages_patched, "mapping", 13),
+            (|it| &mut it.frames_scanned, "scanning", 14),
+            (|it| &mut it.frames_migrated, "migration", 7 + 15),
+            (|it| &mut it.pages_swapped_in, "swapping", 16),
+            (|it| &mut it.pages_swapped_out, "swapping", 17),
+            (|it| &mut it.memory_calls, "mapping", 18),
+            (|it| &mut it.forks, "mapping", 19),
+            (|it| &mut it.context_switches, "context_switches", 20),
+            (|it| &mut it.segment_registers_loaded, "context_switches", 21),
+            (|it| &mut it.entries_invalidated, "shootdowns", 23),
+        ];
+        let more: [(Of, &str, u64); 2] = [
+            (|it| &mut it.spaces_flushed, "shootdowns", 24),
+            // Two processors are interrupted.
+            (|it| &mut it.shootdown_batches, "shootdowns", 25 + 2 * 26),
+        ];
+        for (of, cause, ns) in table.into_iter().chain(more) {
+            let work = one(of);
+            let cycles = different().cycles(&work, 1.0);
+            assert_eq!(cycles.total(), 1000 * ns, "{work:?}");
+            let mut out = Counters::default();
+            out.record(CAUSES, &cycles);
+            let name = format!("operating_system_cycles_{cause}");
+            let others = out.iter().filter(|(id, _)| **id != name);
+            assert!(others.map(|(_, value)| CounterValue::as_f64(value)).all(|it| it == 0.0));
+            assert_eq!(out.get(&name), Some(1000.0 * ns as f64), "{work:?}");
+        }
+        // Half a cycle is rounded up.
+        assert_eq!(different().cycles(&Work { faults_4k: 1, ..Work::default() }, 0.5).total(), 1);
+        assert_eq!(different().cycles(&Work { faults_4k: 1, ..Work::default() }, 0.4).total(), 0);
+    }
+
+    /// The program's kernel served 10 page faults, 3 in the background. The host's served 40, 5 in the
+    /// background and 20 for first backings. There were 9 exits, 2 in the background and 4 for first backings.
+    #[test]
+    fn the_program_waits_for_what_is_neither_in_the_background_nor_first_backing() {
+        let faults = |faults_4k| Work { faults_4k, shootdown_batches: 1, ..Work::default() };
+        let exits = |shadow_fault| Exits { shadow_fault, ..Exits::default() };
+        let host = HostWork {
+            work: faults(40),
+            background: Work { faults_4k: 5, ..Work::default() },
+            exits: exits(9),
+            background_exits: exits(2),
+            segment_exits: 3,
+            backing: Work { faults_4k: 20, ..Work::default() },
+            backing_exits: 4,
+            backing_segment_exits: 1,
+        };
+        let background = Work { faults_4k: 3, ..Work::default() };
+        let costs = different();
+        // A batch takes 77 ns; at 2GHz, a nanosecond is two cycles.
+        let batch = 77;
+        let own = 2 * (7 + batch);
+        let of_host = 2 * (35 + batch) + 2 * (7 * 100 + 3 * 21);
+        for (of_machine, interrupts, host, expected_ns) in [
+            (true, None, None, own),
+            (true, None, Some(host), own + of_host),
+            // Interrupts that are simulated take no time here.
+            (true, Some(11), Some(host), own + of_host - 4 * batch),
+            (false, None, None, own),
+        ] {
+            let program = ProgramWork { work: faults(10), background, host, interrupts };
+            let mut out = Counters::default();
+            let recorded = costs.record(&program, 2.0, of_machine, &mut out);
+            assert_eq!(recorded.is_some(), of_machine);
+            let get = |name: &str| out.get(name);
+            assert_eq!(get("work_processors_interrupted"), Some(interrupts.unwrap_or(2) as f64));
+            assert_eq!(get("work_faults_4k"), Some(10.0));
+            assert_eq!(get("virtual_machine_exits"), host.map(|_| 9.0));
+            assert_eq!(get("host_shootdown_batches"), host.map(|_| 1.0));
+            let awaited = costs.program_cycles(&program, 2.0).0;
+            let backing = 2 * (20 + 4 * 100 + 21);
+            assert_eq!(awaited, expected_ns - if host.is_some() { backing } else { 0 });
+            let Some(WorkCycles(total)) = recorded else {
+                assert_eq!(get("operating_system_background_cycles"), None);
+                continue;
+            };
+            assert_eq!(total, expected_ns);
+            let in_background = 2 * 3 + if host.is_some() { 2 * (5 + 2 * 100) } else { 0 };
+            let found = get("operating_system_background_cycles");
+            assert_eq!(found, Some(f64::from(in_background)));
+        }
+    }
+
+    /// The warm-up takes as many cycles per instruction as the measured part: 300 instructions of which 200
+    /// took 1000 cycles take 1500.
+    #[test]
+    fn speeds_include_the_work() {
+        let mut out = Counters::default();
+        WorkCycles(500).record((200, 1_000), &mut out);
+        WorkCycles(900).record_whole(300, (200, 1_000), &mut out);
+        for (name, value) in [
+            ("operating_system_cycles", 500.0),
+            ("cycles_with_operating_system", 1_500.0),
+            ("ipc_with_operating_system", 200.0 / 1_500.0),
+            ("whole_run_operating_system_cycles", 900.0),
+            ("whole_run_cycles", 2_400.0),
+            ("whole_run_ipc", 300.0 / 2_400.0),
+        ] {
+            assert_eq!(out.get(name), Some(value), "{name}");
+        }
+    }
+
+    /// Each counter of exits is of its own cause.
+    #[test]
+    fn exits_are_counted_by_cause() {
+        let exits = Exits {
+            nested_fault: 1,
+            shadow_fault: 2,
+            table_update: 4,
+            register_write: 8,
+            context_switch: 16,
+            invalidation: 32,
+        };
+        let mut out = Counters::default();
+        out.record(EXITS, &exits);
+        let causes = [
+            "_nested_fault",
+            "_shadow_fault",
+            "_table_update",
+            "_register_write",
+            "_context_switch",
+            "_invalidation",
+        ];
+        for (place, cause) in causes.into_iter().enumerate() {
+            let found = out.get(&format!("virtual_machine_exits{cause}"));
+            assert_eq!(found, Some(f64::from(1 << place)), "{cause}");
+        }
+        assert_eq!(out.get("virtual_machine_exits"), Some(63.0));
+    }
+
+    #[test]
+    fn times_and_processors_have_largest_values() {
+        let costs = |ns, processors| OperatingSystemCosts {
+            interrupt_handler_ns: ns,
+            interrupted_processors: processors,
+            ..OperatingSystemCosts::default()
+        };
+        assert_eq!(costs(1.2e12, 65_536).validate(), Ok(()));
+        assert_eq!(costs(0.0, 0).validate(), Ok(()));
+        assert_eq!(
+            costs(1.3e12, 0).validate().unwrap_err(),
+            "operating_system.interrupt_handler_ns is 1300000000000; expected 0 to 1200000000000 \
+             nanoseconds"
+        );
+        assert_eq!(
+            costs(0.0, 65_537).validate().unwrap_err(),
+            "operating_system.interrupted_processors is 65537; expected 0 to 65536"
+        );
+        let costs = OperatingSystemCosts { measured_on: Some("a\nb".into()), ..costs(0.0, 0) };
+        assert_eq!(costs.origin(), "as calibrate measured them on a b (a 4KB fault takes 3.5 µs)");
+        let [segment_ns, handler_ns, exit_ns] =
+            [segment_registers_ns(), interrupt_handler_ns(), vm_exit_ns()];
+        assert_eq!((segment_ns, handler_ns, exit_ns), (5.0, 500.0, 1_300.0));
     }
 }

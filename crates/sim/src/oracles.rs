@@ -361,4 +361,139 @@ mod tests {
         }
         assert!(native().check(access(5), &Err(PageFault::Protection)).is_err());
     }
+
+    /// Page 5 + 512 × 512 of a guest: a walk may read the nodes around it, of its space only, until they go,
+    /// all frames of a directory, and the bitmaps.
+    #[test]
+    fn walks_read_the_nodes_around_their_page() {
+        let mut tables = GuestTables {
+            nodes: BTreeMap::new(),
+            directory_frames: 3,
+            directory_frames_of: BTreeMap::new(),
+            bitmaps: Some(GuestFrame::new(900)),
+        };
+        let page = VirtualPage::new((1 << 18) + 5);
+        let reads = |tables: &GuestTables, space, page, frame| {
+            tables.may_be_read((SpaceId(space), page), GuestFrame::new(frame))
+        };
+        let firsts = [(1, 1 << 18), (2, 1 << 18), (3, 0), (4, 0), (5, 0)];
+        let node = |(level, first): (Level, u64), branch| TableOperation::AddNode {
+            space: GUEST,
+            level,
+            page: VirtualPage::new(first),
+            frame: Frame::new(100 * u64::from(level) + 50 * u64::from(branch)),
+            branch,
+        };
+        for first in firsts {
+            tables.apply(&node(first, 0));
+        }
+        tables.apply(&node((1, 1 << 18), 1));
+        for frame in [100, 150, 200, 202, 300, 400, 500, 900, 901] {
+            assert!(reads(&tables, 0, page, frame), "{frame}");
+            assert_eq!(reads(&tables, 1, page, frame), frame >= 900, "{frame} of another space");
+        }
+        for frame in [99, 101, 199, 203, 301, 401, 501, 899] {
+            assert!(!reads(&tables, 0, page, frame), "{frame}");
+        }
+        // The next level-1 node's pages are in the same directory, those a gigabyte on in another.
+        for (page, expected) in [(512, [false, true, true]), (1 << 18, [false, false, true])] {
+            let page = VirtualPage::new((1 << 18) + page);
+            assert_eq!([100, 201, 400].map(|frame| reads(&tables, 0, page, frame)), expected);
+        }
+        let (space, level, first) = (GUEST, 1, VirtualPage::new(1 << 18));
+        tables.apply(&TableOperation::RemoveNode { space, level, page: first, branch: 1 });
+        assert!(!reads(&tables, 0, page, 150) && reads(&tables, 0, page, 100));
+        // In another format, directories of this space have other sizes.
+        let mode = GapTolerance::SINGLE_4M;
+        tables.apply(&TableOperation::SetControl { space: SpaceId(1), control: mode.control() });
+        assert!(reads(&tables, 0, page, 201));
+        tables.apply(&TableOperation::SetControl { space: GUEST, control: mode.control() });
+        let frames = 1 << mode.directory_order();
+        assert!(reads(&tables, 0, page, 200 + frames - 1));
+        assert!(!reads(&tables, 0, page, 200 + frames));
+    }
+
+    /// Translations and faults that the mappings of guest and host justify. The guest may write its page 5; the
+    /// host's mapping of that page decides whether the machine may.
+    #[test]
+    fn translations_and_faults_are_compared_with_both_mappings() {
+        use perforate_mmu::Case;
+        let map = |permissions| {
+            let run = PageRun::new(SpaceId(1), VirtualPage::new(DATA), 1);
+            Update::Truth(Truth::Map { run, frame: Frame::new(77), permissions })
+        };
+        let found = |frame: u64| {
+            let physical = PhysicalAddress::new((frame << 12) + 8);
+            Ok(Translated { physical, slot: 0, case: Case::Regular, walked: true })
+        };
+        let (mapped, readable) = (Some(Permissions::READ_WRITE), Some(Permissions::READ));
+        use AccessKind::{Fetch, Read, Write};
+        use PageFault::{Incomplete, NotMapped, Protection};
+        for (host, page, kind, result, is_right, is_spurious) in [
+            (mapped, 5, Read, found(77), true, false),
+            (mapped, 5, Write, found(77), true, false),
+            (mapped, 5, Read, found(78), false, false),
+            (mapped, 5, Read, found(DATA), false, false),
+            (mapped, 6, Read, found(77), false, false),
+            (readable, 5, Read, found(77), true, false),
+            (readable, 5, Write, found(77), false, false),
+            (None, 5, Read, found(77), false, false),
+            // The guest's mapping forbids fetches, and has nothing at page 6.
+            (mapped, 5, Fetch, found(77), false, false),
+            (mapped, 5, Fetch, Err(Protection), true, false),
+            (mapped, 5, Fetch, Err(NotMapped), true, false),
+            (mapped, 6, Read, Err(NotMapped), true, false),
+            (mapped, 6, Read, Err(Protection), true, false),
+            (mapped, 5, Read, Err(NotMapped), true, true),
+            (mapped, 5, Read, Err(Protection), false, false),
+            (None, 5, Read, Err(Protection), false, false),
+            (mapped, 5, Read, Err(Incomplete), true, false),
+            (None, 6, Read, Err(Incomplete), true, false),
+        ] {
+            let mut oracles = oracles();
+            host.into_iter().for_each(|host| oracles.apply_host(&map(host)).unwrap());
+            let address = VirtualAddress::new((page << 12) + 8);
+            let outcome = oracles.check(Access { space: GUEST, address, kind }, &result);
+            let case = format!("{host:?} {page} {kind:?} {result:?}: {outcome:?}");
+            assert_eq!(
+                (outcome.is_ok(), oracles.spurious.is_some()),
+                (is_right, is_spurious),
+                "{case}"
+            );
+        }
+        // A fault in the host's tables is spurious if the host maps the page as it is accessed.
+        for (host, kind, is_spurious) in [
+            (None, Read, false),
+            (readable, Write, false),
+            (readable, Read, true),
+            (mapped, Write, true),
+        ] {
+            let mut oracles = oracles();
+            host.into_iter().for_each(|host| oracles.apply_host(&map(host)).unwrap());
+            let access = Access { space: GUEST, address: VirtualAddress::new(5 << 12), kind };
+            let fault = HostFault { page: GuestFrame::new(DATA), kind };
+            oracles.check(access, &Err(PageFault::Host(fault))).unwrap();
+            assert_eq!(oracles.spurious.is_some(), is_spurious, "{host:?} {kind:?}");
+            // Only what the host writes for the page ends such a fault.
+            let entry = |space, page| {
+                let (page, size) = (VirtualPage::new(page), PageSize::Size4K);
+                let (frame, permissions) = (Frame::new(77), Permissions::READ);
+                Update::Table(TableOperation::Map { space, page, size, frame, permissions })
+            };
+            oracles.apply(&entry(SpaceId(1), DATA)).unwrap();
+            oracles.apply_host(&entry(SpaceId(1), DATA + 1)).unwrap();
+            assert_eq!(oracles.spurious.is_some(), is_spurious);
+            oracles.apply_host(&entry(SpaceId(1), DATA)).unwrap();
+            assert!(oracles.end_fault().is_ok());
+        }
+        // The walker writes accessed bits into tables, and finds them where the host maps them.
+        for (host, frame, is_right) in
+            [(mapped, 77, true), (mapped, 78, false), (readable, 77, false), (None, 77, false)]
+        {
+            let mut oracles = oracles();
+            host.into_iter().for_each(|host| oracles.apply_host(&map(host)).unwrap());
+            let checked = oracles.check_table(GuestFrame::new(DATA), Frame::new(frame));
+            assert_eq!(checked.is_ok(), is_right, "{host:?} {frame}");
+        }
+    }
 }

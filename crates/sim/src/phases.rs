@@ -88,3 +88,37 @@ impl PhasedRun {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Scheme;
+
+    /// A program that announces its phases is stopped before each, with the numbers that it reports.
+    #[test]
+    fn a_run_stops_at_each_phase() {
+        let (machine, memory) =
+            (Machine::load(Machine::DEFAULT).unwrap(), MemoryState::of(256 << 20));
+        let workload = WorkloadSpec::parse("fork:heap=2M").unwrap();
+        let scheme = Scheme::find("4k").unwrap();
+        let run =
+            || PhasedRun::new((&machine, &memory), scheme, &workload, 1, (false, true)).unwrap();
+        let (mut all, mut names, mut done) = (run(), Vec::new(), Vec::new());
+        while let Some(phase) = all.next_phase().unwrap() {
+            names.push(phase);
+            done.push(all.simulation.instructions());
+        }
+        assert!(names.iter().any(|phase| phase.name == "fork"), "{names:?}");
+        assert!(done.is_sorted() && all.simulation.instructions() > done[0], "{done:?}");
+        assert_eq!(all.simulation.cycles(), None);
+        let place = names.iter().position(|phase| phase.name == "fork").unwrap();
+        let mut one = run();
+        assert_eq!(one.run_until("fork").unwrap(), names[place]);
+        assert_eq!(one.simulation.instructions(), done[place]);
+        assert!(one.simulation.system().oracle().is_some());
+        // The fork comes after the phase has begun.
+        assert_eq!(one.simulation.system().kernel().work().forks, 0);
+        while one.next_phase().unwrap().is_some() {}
+        assert!(one.simulation.system().kernel().work().forks > 0);
+    }
+}

@@ -137,3 +137,67 @@ pub(crate) fn host_alarms(composition: &Composition, memory: &MemoryState) -> Al
     let options = composition.host.map(|host| host.kernel_options(&memory.host()));
     Alarms::new(&options.unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MemoryOptions;
+
+    fn memory(options: &[(&str, &str)]) -> MemoryState {
+        let options = MemoryOptions::read(options.iter().copied().collect()).unwrap();
+        options.resolve(&crate::MemorySnapshot::load).unwrap()
+    }
+
+    /// Tables have the format that scheme and machine need; the seed is the run's.
+    #[test]
+    fn tables_are_those_of_scheme_and_machine() {
+        let memory = memory(&[("memory", "64M")]);
+        let machine = |name: &str, levels: u8| {
+            let mut machine = Machine::load(name).unwrap();
+            machine.page_table_levels = levels;
+            machine
+        };
+        for (scheme, name, levels) in [
+            ("4k", "perforated-table2", 4),
+            ("perforated", "perforated-table2", 5),
+            ("gt-pde-2m", "gtsm-table4", 4),
+            ("thp", "neoverse-n1", 4),
+        ] {
+            let (machine, found) = (machine(name, levels), Scheme::find(scheme).unwrap());
+            let kernel = found.kernel(&machine, &memory, 42, false).unwrap();
+            let tables = kernel.tables();
+            assert_eq!(tables.shadow_directories, scheme == "perforated", "{scheme}");
+            assert_eq!(tables.gap_tolerance.is_some(), scheme == "gt-pde-2m", "{scheme}");
+            assert_eq!(tables.five_levels, levels == 5, "{scheme}");
+            assert_eq!(tables.contiguity.is_some(), name == "neoverse-n1", "{scheme}");
+            assert_eq!((kernel.config().seed, kernel.config().implicit_maps), (42, false));
+            let implicit = found.kernel(&machine, &memory, 1, true).unwrap();
+            assert!(implicit.config().implicit_maps);
+            let host = found.host_kernel(&machine, &memory, 1, 1_000).unwrap();
+            assert_eq!((host.tables().flat_pages, host.config().implicit_maps), (0, false));
+        }
+        let flat = Composition::find("4k+flat-4k").unwrap().host.unwrap();
+        let host = flat.host_kernel(&machine("perforated-table2", 4), &memory, 1, 1_000).unwrap();
+        assert_eq!(host.tables().flat_pages, 1_000);
+    }
+
+    #[test]
+    fn the_ideal_scheme_ignores_what_prevents_large_pages() {
+        let memory = memory(&[("memory", "64M"), ("faulty", "uniform=1%"), ("swap", "1G")]);
+        let ideal = Scheme::find("ideal").unwrap().kernel_options(&memory);
+        assert_eq!((&ideal.faulty, ideal.swap), (&None, memory.kernel.swap));
+        assert_eq!(ideal.memory_bytes, 64 << 20);
+        let thp = Scheme::find("thp").unwrap().kernel_options(&memory);
+        assert_eq!(thp, memory.kernel);
+    }
+
+    /// Threads of a host wake by the host's options, and by none in a native run.
+    #[test]
+    fn alarms_are_the_hosts() {
+        let options =
+            [("host-khugepaged", "every=7k"), ("khugepaged", "every=5k"), ("memory", "64M")];
+        let memory = memory(&options);
+        let next = |scheme: &str| host_alarms(&Composition::find(scheme).unwrap(), &memory).next();
+        assert_eq!((next("thp+thp"), next("thp")), (7_000, u64::MAX));
+    }
+}

@@ -77,4 +77,37 @@ mod tests {
         let counted = SourceMetadata { accesses_unmapped: 12, ..quiet };
         assert_eq!(refused_note(&counted, &counters), None, "the recorder's note says more");
     }
+
+    #[test]
+    fn notes_in_full() {
+        let metadata = |is_cut_off, stopped_by, accesses_unmapped| SourceMetadata {
+            is_cut_off,
+            stopped_by,
+            accesses_unmapped,
+            has_events: true,
+            ..SourceMetadata::default()
+        };
+        let notes = recording_notes(&metadata(true, None, 0));
+        assert_eq!(
+            notes,
+            [format!("{CUT_OFF}: what share of the program the trace is is not known")]
+        );
+        let notes = recording_notes(&metadata(false, Some(StoppedBy::Time), 2));
+        assert_eq!(
+            notes,
+            ["warning: 2 accesses of the recording went to memory that the recorder did not see \
+              being mapped: the simulated kernel refuses these, and the answer leaves them out"]
+        );
+        let refused = |count: u64, has_events| {
+            let mut counters = Counters::default();
+            counters.set("accesses_refused", count);
+            refused_note(&SourceMetadata { has_events, ..metadata(false, None, 0) }, &counters)
+        };
+        assert_eq!(
+            refused(1, true).unwrap(),
+            "warning: the simulated kernel refused 1 access of the measured part, to memory that the \
+             trace does not map or not for writing; the answer leaves them out"
+        );
+        assert_eq!((refused(0, true), refused(1, false)), (None, None));
+    }
 }

@@ -53,3 +53,39 @@ pub fn vocabulary() -> Vocabulary {
     let schemes = scheme::all().chain(scheme::hosts_only());
     Vocabulary::new(counters(), schemes.map(scheme::Scheme::facts).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Related counters follow each other, and every counter is registered once.
+    #[test]
+    fn counters_are_in_the_order_of_reports() {
+        let names: Vec<String> = counters().into_iter().map(|counter| counter.id.into()).collect();
+        let place = |name: &str| names.iter().position(|known| known == name).unwrap();
+        let mapped = place("mapped_bytes");
+        assert_eq!(
+            names[mapped + 1..mapped + 5],
+            ["host_mapped_bytes", "touched_bytes", "huge_page_advices", "huge_page_refusals"]
+        );
+        for (own, host) in [
+            ("page_table_bytes", "host_page_table_bytes"),
+            ("segment_pages", "host_segment_pages"),
+            ("perforated_pages", "host_perforated_pages"),
+        ] {
+            assert_eq!(place(host), place(own) + 1, "{own}");
+        }
+        let sections = [
+            "operating_system_cycles",
+            "l1_tlb_misses",
+            "shootdowns_waited_for",
+            "mapped_bytes",
+            "work_processors_interrupted",
+            "accesses_refused",
+            "translation_energy_dynamic_nj",
+        ];
+        assert!(sections.map(place).is_sorted(), "{:?}", sections.map(place));
+        let distinct: std::collections::BTreeSet<&String> = names.iter().collect();
+        assert_eq!(distinct.len(), names.len());
+    }
+}

@@ -60,3 +60,36 @@ impl Request {
         Ok(RequestShares { large: share("large_pages"), perforated: share("perforated_pages") })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use perforate_os::Thp;
+    use perforate_schemes::perforated::{Perforated, PerforationOptions};
+
+    use super::*;
+
+    const MB: u64 = 1 << 20;
+
+    /// Four 2MB regions in a memory without fragmentation, and in one of which every block has holes. The
+    /// request's own policy counts, not the memory's options.
+    #[test]
+    fn shares_are_of_the_requested_regions() {
+        let perforated = || Box::new(Perforated::new(PerforationOptions::default()).unwrap());
+        let serve = |policy: Box<dyn Policy>, fragmentation: Option<&str>, bytes| {
+            let fragmentation = fragmentation.map(|text| perforate_config::read(text).unwrap());
+            let memory = KernelConfig { fragmentation, ..KernelConfig::new(64 * MB) };
+            let request = Request { bytes, policy, compaction: None, defrag: Defrag::Never };
+            let shares = request.serve(memory)?;
+            Ok::<_, OsError>((shares.large, shares.perforated))
+        };
+        let holes = Some("portion=50%,holes=25%,clustered");
+        let every = Some("portion=100%,holes=25%,clustered");
+        assert_eq!(serve(Box::new(Thp::new("thp")), None, 8 * MB).unwrap(), (1.0, 0.0));
+        assert_eq!(serve(Box::new(Thp::new("thp")), every, 8 * MB).unwrap(), (0.0, 0.0));
+        assert_eq!(serve(perforated(), None, 8 * MB).unwrap(), (1.0, 0.0));
+        assert_eq!(serve(perforated(), every, 8 * MB).unwrap(), (0.0, 1.0));
+        let (large, some) = serve(perforated(), holes, 32 * MB).unwrap();
+        assert!(large > 0.0 && some > 0.0 && large + some == 1.0, "{large} and {some}");
+        assert!(serve(perforated(), None, 128 * MB).is_err(), "there is not as much memory");
+    }
+}

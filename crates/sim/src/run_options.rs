@@ -283,4 +283,80 @@ mod tests {
         let error = read::<WarmupLength>("some").unwrap_err().to_string();
         assert!(error.contains("expected a whole number") && error.ends_with("or auto"), "{error}");
     }
+
+    fn measuring(options: &[(&str, &str)]) -> MeasuringOptions {
+        options.iter().copied().collect::<OptionTexts>().read().unwrap()
+    }
+
+    #[test]
+    fn contradictions_are_explained() {
+        let windows = "timing: windows of 2000 with 8001 instructions before them that are not \
+                       counted do not fit into 10000; a longer period, or a shorter window-warmup";
+        for (options, expected) in [
+            (&[("precision", "5%")][..], "precision: is for --timing sampled"),
+            (
+                &[("timing", "sampled"), ("precision", "0%")],
+                "precision: no sample is without error",
+            ),
+            (
+                &[("timing", "sampled"), ("functional", "yes")],
+                "timing: functional runs have no clock",
+            ),
+            (&[("timing", "sampled=2k/10k"), ("window-warmup", "8001")], windows),
+        ] {
+            let error = measuring(options).check().unwrap_err().to_string();
+            assert_eq!(error, expected, "{options:?}");
+        }
+        // 2000 instructions before each window are the default.
+        assert!(measuring(&[("timing", "sampled=1k/3k")]).check().is_ok());
+        assert!(measuring(&[("timing", "sampled=1k/2999")]).check().is_err());
+    }
+
+    #[test]
+    fn windows_and_warm_ups_follow_from_the_options() {
+        let windows = TimedWindows { window: 1_000, period: 5_000 };
+        let sampled = ("timing", "sampled=1k/5k");
+        for (options, timed, window_warmup) in [
+            (&[][..], None, 0),
+            (&[("window-warmup", "7")], None, 7),
+            (&[sampled], Some(windows), 2_000),
+            (&[sampled, ("window-warmup", "0")], Some(windows), 0),
+            (&[sampled, ("functional", "yes")], None, 0),
+        ] {
+            let options = measuring(options);
+            assert_eq!(options.timed_windows(), timed);
+            assert_eq!(options.window_warmup(), window_warmup);
+        }
+        for (options, stated, detected) in [
+            (&[][..], None, false),
+            (&[("warmup", "auto")], None, true),
+            (&[("warmup", "0")], Some(0), false),
+            (&[("warmup", "3k")], Some(3_000), false),
+        ] {
+            let options = measuring(options);
+            let found = (options.stated_warmup(), options.detects_warmup());
+            assert_eq!(found, (stated, detected));
+            let stored = serde_json::to_value(&options).unwrap()["warmup"].clone();
+            let expected = match (stated, detected) {
+                (Some(count), _) => serde_json::json!(count),
+                (None, true) => serde_json::json!("auto"),
+                (None, false) => serde_json::Value::Null,
+            };
+            assert_eq!(stored, expected);
+        }
+        let stored = serde_json::to_value(measuring(&[sampled])).unwrap()["timing"].clone();
+        assert_eq!(stored, "sampled=1000/5000");
+    }
+
+    #[test]
+    fn processors_are_those_of_the_options() {
+        let texts = [("cores", "3"), ("threads-per-core", "2"), ("side-by-side", "7")];
+        let options: PlacementOptions = texts.into_iter().collect::<OptionTexts>().read().unwrap();
+        let expected = ProcessorOptions { cores: 3, threads_per_core: 2, side_by_side: 7 };
+        assert_eq!(options.processors(), expected);
+        let default = PlacementOptions::default();
+        let values = (default.seed.get(), default.skip.get(), default.threads.get());
+        assert_eq!(values, (1, 0, 1));
+        assert_eq!((default.instructions, default.beside, default.madvise), (None, None, None));
+    }
 }

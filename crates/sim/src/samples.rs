@@ -79,4 +79,17 @@ mod tests {
         let instructions: Vec<u64> = samples.into_points().map(|point| point.0).collect();
         assert_eq!(instructions, [0, 470, 950, 1000]);
     }
+
+    #[test]
+    fn the_last_sample_takes_the_place_of_one_of_the_same_moment() {
+        let mut samples = Samples::new(10, 2);
+        assert!(samples.is_due(0));
+        samples.add(0, 'a');
+        assert!(!samples.is_due(9) && samples.is_due(10));
+        // Two are too many: the first stays, and the next is due after 20.
+        samples.add(10, 'b');
+        assert!(!samples.is_due(29) && samples.is_due(30));
+        samples.add_last(0, 'c');
+        assert_eq!(samples.into_points().collect::<Vec<_>>(), [(0, 'c')]);
+    }
 }

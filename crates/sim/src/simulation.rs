@@ -601,3 +601,361 @@ impl Simulation {
         Some(clock.cycles().all)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use perforate_types::{Backing, Permissions, ProcessId, ThreadId};
+
+    use super::*;
+
+    const START: u64 = 0x4000_0000;
+    const CODE: u64 = 0x10_0000;
+
+    fn simulation(scheme: &str, functional: bool, warmup: u64) -> Simulation {
+        let machine = Machine::load(Machine::DEFAULT).unwrap();
+        let system = SystemOptions { check: true, implicit_maps: false, counts_only: functional };
+        let options = RunOptions { functional, system, warmup };
+        let composition = Composition::find(scheme).unwrap();
+        Simulation::new(&machine, composition, &MemoryState::of(256 << 20), 1, options).unwrap()
+    }
+
+    fn map(start: u64, pages: u64) -> ProgramEvent {
+        ProgramEvent::Map {
+            start: VirtualAddress::new(start),
+            length: pages * 4096,
+            permissions: Permissions::ALL,
+            accessible: true,
+            backing: Backing::Anonymous,
+            shared: false,
+            populate: false,
+        }
+    }
+
+    fn phase(name: &str) -> ProgramEvent {
+        ProgramEvent::Phase { name: name.into(), figures: Vec::new() }
+    }
+
+    /// Writes to the first word of each page of `pages`.
+    fn write(chunk: &mut Chunk, pages: std::ops::Range<u64>) {
+        for page in pages {
+            let (address, kind) = (VirtualAddress::new(START + page * 4096), AccessKind::Write);
+            chunk.push(Instruction::default(), &[MemoryAccess { address, size: 8, kind }]);
+        }
+    }
+
+    /// Chunks of ten instructions, each of which writes to a new page. The warm-up begins after the set-up,
+    /// wherever that ends, and measuring after the warm-up; the whole run begins with the warm-up.
+    #[test]
+    fn measuring_starts_after_set_up_and_warm_up() {
+        for (setup, warmup, expected) in [
+            (None, 0, Some((40, 40))),
+            (None, 10, Some((30, 40))),
+            (None, 13, Some((27, 40))),
+            (None, 39, Some((1, 40))),
+            (None, 40, None),
+            (Some(0), 3, Some((37, 40))),
+            (Some(5), 0, Some((35, 35))),
+            (Some(5), 3, Some((32, 35))),
+            (Some(5), 5, Some((30, 35))),
+            (Some(5), 12, Some((23, 35))),
+            (Some(20), 20, None),
+            (Some(20), 19, Some((1, 20))),
+            (Some(41), 0, None),
+        ] {
+            let mut simulation =
+                simulation("4k", true, warmup).with_setup_until(setup.map(|_| "run"));
+            for number in 0..4 {
+                let mut chunk = Chunk::default();
+                if number == 0 {
+                    chunk.push_event(map(START, 40));
+                }
+                for page in 10 * number..10 * number + 10 {
+                    chunk.push_event(phase("other"));
+                    if setup == Some(page) {
+                        chunk.push_event(phase("run"));
+                    }
+                    write(&mut chunk, page..page + 1);
+                }
+                simulation.run(&chunk).unwrap();
+            }
+            assert_eq!(simulation.instructions(), 40);
+            let case = format!("{setup:?}, {warmup}");
+            let Some((measured, whole)) = expected else {
+                let error = simulation.finish().err().expect("nothing was measured");
+                assert!(
+                    matches!(error, SimError::WarmupTooLong { instructions: 40, .. }),
+                    "{case}"
+                );
+                continue;
+            };
+            assert_eq!(simulation.system().work_of_run().work.faults_4k, whole, "{case}");
+            let figures = simulation.finish().unwrap();
+            assert_eq!(figures.instructions, measured, "{case}");
+            let get = |name| figures.counters.get(name).unwrap() as u64;
+            assert_eq!(
+                (get("work_faults_4k"), get("l1_tlb_accesses") >= measured),
+                (measured, true)
+            );
+        }
+    }
+
+    /// A line of code is fetched once, until other code, an event or a thread of the kernel comes between.
+    #[test]
+    fn lines_of_code_are_fetched_once() {
+        let fetches = |ips: &[u64], event_at: Option<usize>, options: &str| {
+            let mut memory = MemoryState::of(256 << 20);
+            let config = perforate_config::read::<perforate_os::KernelConfig>(options).unwrap();
+            memory.kernel.khugepaged = config.khugepaged;
+            let machine = Machine::load(Machine::DEFAULT).unwrap();
+            let system = SystemOptions { check: true, implicit_maps: false, counts_only: true };
+            let options = RunOptions { functional: true, system, warmup: 0 };
+            let scheme = Composition::find("4k").unwrap();
+            let mut simulation = Simulation::new(&machine, scheme, &memory, 1, options).unwrap();
+            let mut chunk = Chunk::default();
+            chunk.push_event(map(CODE, 1));
+            for (index, ip) in ips.iter().enumerate() {
+                if event_at == Some(index) {
+                    chunk.push_event(phase("p"));
+                }
+                let ip = VirtualAddress::new(*ip);
+                chunk.push(Instruction { ip, ..Instruction::default() }, &[]);
+            }
+            simulation.run(&chunk).unwrap();
+            simulation.system().mmu().counters().l1_instruction_accesses
+        };
+        let line = [CODE, CODE + 60, CODE + 63];
+        assert_eq!(fetches(&line, None, "default"), 1);
+        assert_eq!(fetches(&[CODE, CODE + 64, CODE], None, "default"), 3);
+        assert_eq!(fetches(&line, Some(1), "default"), 2);
+        assert_eq!(fetches(&line, None, "khugepaged=every=1"), 3);
+        assert_eq!(fetches(&line, None, "khugepaged=every=2"), 2);
+        // Instructions without an address are not fetched.
+        assert_eq!(fetches(&[CODE, 0, CODE], None, "default"), 2);
+    }
+
+    /// An access has a translation for each page that it touches, of its own kind.
+    #[test]
+    fn accesses_are_split_at_pages() {
+        for (offset, size, pages) in
+            [(0, 8, 1), (4088, 8, 1), (4089, 8, 2), (4095, 2, 2), (100, 4096, 2), (4000, 8289, 4)]
+        {
+            for kind in [AccessKind::Read, AccessKind::Write] {
+                let mut simulation = simulation("4k", true, 0);
+                let mut chunk = Chunk::default();
+                chunk.push_event(map(START, 8));
+                let address = VirtualAddress::new(START + offset);
+                let access = MemoryAccess { address, size, kind };
+                chunk.push(Instruction::default(), &[access]);
+                simulation.run(&chunk).unwrap();
+                let work = simulation.system().kernel().work();
+                assert_eq!(work.faults_4k, pages, "{offset} {size}");
+                // A page beyond the last is not touched, and a read leaves pages clean.
+                let space = simulation.system().kernel().current();
+                for page in 0..8 {
+                    let first = VirtualAddress::new(START).page().add(page);
+                    let leaf = simulation.system().own_tables().look_at(space, first);
+                    let is_dirty = leaf.map(|leaf| leaf.allows & perforate_mmu::allow::DIRTY != 0);
+                    let expected = (page < pages).then_some(kind == AccessKind::Write);
+                    assert_eq!(is_dirty, expected, "{offset} {size}: page {page}");
+                }
+            }
+        }
+    }
+
+    /// Events after the last instruction of a chunk are carried out; what a process had perforated when it
+    /// ended is shown.
+    #[test]
+    fn events_at_the_end_are_carried_out() {
+        let mut simulation = simulation("4k", false, 0);
+        let mut chunk = Chunk::default();
+        chunk.push_event(map(START, 8));
+        write(&mut chunk, 0..3);
+        let start = VirtualAddress::new(START);
+        chunk.push_event(ProgramEvent::Unmap { start, length: 2 * 4096 });
+        chunk.push_event(ProgramEvent::Fork { child: ProcessId(1) });
+        let (process, thread) = (ProcessId(1), ThreadId(0));
+        chunk.push_event(ProgramEvent::Switch { process, thread });
+        simulation.run(&chunk).unwrap();
+        let work = simulation.system().kernel().work();
+        assert_eq!((work.pages_unmapped, work.forks, work.context_switches), (2, 1, 1));
+        let first = simulation.cycles().unwrap();
+        assert!(first > 0);
+        simulation.reset_counts();
+        assert_eq!(simulation.cycles(), Some(0));
+        assert_eq!(simulation.system().work(), Default::default());
+        simulation.stop_clock();
+        assert_eq!(simulation.cycles(), None);
+        chunk.clear();
+        write(&mut chunk, 3..5);
+        simulation.run(&chunk).unwrap();
+        simulation.start_clock().unwrap();
+        assert_eq!(simulation.cycles(), Some(0), "a new core");
+        assert_eq!((simulation.instructions(), simulation.system().work().faults_4k), (5, 2));
+    }
+
+    /// Interrupts take as long as the machine file says, shared by the batches; no delivery takes less than
+    /// nothing.
+    #[test]
+    fn interrupts_have_their_durations() {
+        let mut simulation = simulation("4k", true, 0);
+        simulation.machine.core.frequency_ghz = 2.0;
+        let costs = &mut simulation.machine.operating_system;
+        (costs.synchronize_ns, costs.interrupt_ns) = (900.0, 20.0);
+        (costs.interrupt_handler_ns, costs.vm_exit_ns) = (100.0, 3_000.0);
+        (costs.invalidate_entry_ns, costs.flush_space_ns) = (5.0, 7.0);
+        let sent = SentShootdowns {
+            sender: Some(0),
+            targets: 0b110,
+            batches: 2,
+            entries: 4,
+            flushes: 2,
+            is_of_host: false,
+        };
+        let of = |simulation: &Simulation, sent: &SentShootdowns| {
+            let Interrupts { is_waited_for, batches, each } = simulation.interrupts(sent);
+            let cycles = (each.delivery_cycles, each.interrupt_cycles, each.handler_cycles);
+            (is_waited_for, batches, each.targets, cycles)
+        };
+        let own = of(&simulation, &sent);
+        assert_eq!(own, (true, 2, 0b110, (2 * 820, 2 * 20, 2 * (100 + 17))));
+        let host = SentShootdowns { sender: None, is_of_host: true, ..sent };
+        let of_host = of(&simulation, &host);
+        assert_eq!(of_host, (false, 2, 0b110, (2 * 820, 2 * 20, 2 * (100 + 17 + 3_000))));
+        simulation.machine.operating_system.interrupt_handler_ns = 10_000.0;
+        assert_eq!(of(&simulation, &sent).3.0, 0);
+    }
+
+    /// Maps are of guest and host, from measuring on; the series of memory is the program's.
+    #[test]
+    fn maps_are_of_guest_and_host() {
+        for (scheme, owners) in
+            [("4k", vec![None]), ("4k+4k", vec![Some("guest".to_owned()), Some("host".to_owned())])]
+        {
+            for has_maps in [true, false] {
+                let mut simulation = simulation(scheme, true, 3);
+                if !has_maps {
+                    simulation = simulation.without_maps();
+                }
+                let mut chunk = Chunk::default();
+                chunk.push_event(map(START, 40));
+                write(&mut chunk, 0..10);
+                simulation.run(&chunk).unwrap();
+                let figures = simulation.finish().unwrap();
+                let mut of: Vec<_> = figures.memory_maps.iter().map(|map| map.of.clone()).collect();
+                let moments: Vec<_> = figures
+                    .memory_maps
+                    .iter()
+                    .filter(|map| map.of == owners[0])
+                    .flat_map(|map| map.instructions.clone())
+                    .collect();
+                of.dedup();
+                if has_maps {
+                    assert_eq!((of, moments), (owners.clone(), vec![3, 10]), "{scheme}");
+                } else {
+                    assert!(of.is_empty());
+                }
+                let points = &figures.series.memory;
+                let moments: Vec<u64> = points.iter().map(|point| point.instruction).collect();
+                assert_eq!(moments, [0, 10]);
+                let mapped: Vec<_> = points.iter().map(|point| point.mapped_bytes).collect();
+                assert_eq!(mapped, [Some(0), Some(40_960)]);
+                let contents = &figures.series.l2_tlb_contents;
+                let moments: Vec<u64> = contents.iter().map(|point| point.instruction).collect();
+                assert_eq!(moments, [0, 10]);
+                let small = contents.iter().map(|point| point.entries.get("page_4k"));
+                assert_eq!(small.collect::<Vec<_>>(), [Some(0), Some(10)]);
+            }
+        }
+    }
+
+    /// Windows of a sampled trace end at gaps, at the end of a chunk, too; each counts after its warm-up.
+    #[test]
+    fn windows_end_at_gaps() {
+        for functional in [false, true] {
+            let mut simulation = simulation("4k", functional, 2).with_window_warmup(3);
+            let gap = || ProgramEvent::Gap { instructions: 1_000 };
+            for number in 0..3 {
+                let mut chunk = Chunk::default();
+                if number == 0 {
+                    chunk.push_event(map(START, 40));
+                }
+                write(&mut chunk, 10 * number..10 * number + 6);
+                if number == 1 {
+                    chunk.push_event(gap());
+                }
+                write(&mut chunk, 10 * number + 6..10 * number + 10);
+                if number == 0 {
+                    chunk.push_event(gap());
+                }
+                simulation.run(&chunk).unwrap();
+            }
+            let windows = simulation.finish().unwrap().windows;
+            let counts: Vec<_> = windows.iter().map(|it| (it.instructions, it.walks)).collect();
+            assert_eq!(counts, [(7, 7), (3, 3), (11, 11)]);
+            assert_eq!(windows.iter().all(|it| it.cycles > 0), !functional);
+        }
+    }
+
+    /// Sampled timing is of whole programs.
+    #[test]
+    fn a_sample_is_not_sampled_again() {
+        let windows = TimedWindows { window: 5, period: 20 };
+        let mut simulation = simulation("4k", false, 0).with_timed_windows(windows, 0, 1);
+        assert!(simulation.has_timed_windows());
+        let mut chunk = Chunk::default();
+        chunk.push_event(map(START, 40));
+        write(&mut chunk, 0..40);
+        simulation.run(&chunk).unwrap();
+        assert!(!simulation.timed_windows().is_empty());
+        chunk.clear();
+        chunk.push_event(ProgramEvent::Gap { instructions: 5 });
+        let error = simulation.run(&chunk).unwrap_err();
+        assert!(matches!(error, SimError::SampledTwice), "{error}");
+    }
+
+    /// Without a clock, windows and a thread for it have no effect.
+    #[test]
+    fn functional_runs_have_no_clock() {
+        let windows = TimedWindows { window: 5, period: 20 };
+        let functional = simulation("4k", true, 0).with_timed_windows(windows, 0, 1);
+        assert!(!functional.has_timed_windows());
+        let two = ProcessorOptions { cores: 2, ..ProcessorOptions::default() };
+        let mut several = simulation("4k", true, 0)
+            .with_clock_thread()
+            .unwrap()
+            .with_hardware_threads(&two)
+            .unwrap();
+        assert_eq!((several.cycles(), several.system().topology().is_some()), (None, true));
+        let mut timed = simulation("4k", false, 0).with_hardware_threads(&two).unwrap();
+        assert_eq!(timed.cycles(), Some(0));
+        let one = simulation("4k", false, 0).with_hardware_threads(&ProcessorOptions::default());
+        assert!(one.unwrap().system().topology().is_none());
+        let many = ProcessorOptions { cores: 65, ..ProcessorOptions::default() };
+        assert!(simulation("4k", true, 0).with_hardware_threads(&many).is_err());
+    }
+
+    /// Instructions are of the hardware thread to which the program switched, also at the end of a chunk.
+    #[test]
+    fn switches_at_the_end_of_a_chunk_hold_in_the_next() {
+        let two = ProcessorOptions { cores: 2, ..ProcessorOptions::default() };
+        let mut simulation = simulation("4k", false, 0).with_hardware_threads(&two).unwrap();
+        let switch = |thread| {
+            let (process, thread) = (ProcessId(0), ThreadId(thread));
+            ProgramEvent::Switch { process, thread }
+        };
+        let mut chunk = Chunk::default();
+        chunk.push_event(map(START, 40));
+        write(&mut chunk, 0..3);
+        chunk.push_event(switch(1));
+        simulation.run(&chunk).unwrap();
+        chunk.clear();
+        write(&mut chunk, 3..8);
+        chunk.push_event(switch(0));
+        write(&mut chunk, 8..10);
+        simulation.run(&chunk).unwrap();
+        let figures = simulation.finish().unwrap();
+        let instructions: Vec<u64> = figures.threads.iter().map(|it| it.instructions).collect();
+        assert_eq!((instructions, figures.instructions), (vec![5, 5], 10));
+        assert!(figures.cycles.is_some());
+    }
+}

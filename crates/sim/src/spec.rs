@@ -126,3 +126,106 @@ impl ResolvedRun {
         serde_json::json!([workload, machine, schemes, memory, processors, seed, measuring])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MemorySnapshot;
+
+    fn read(options: &[(&str, &str)]) -> Result<RunSpec, String> {
+        let options = options.iter().copied().collect();
+        RunSpec::read(options).map_err(|error| error.to_string())
+    }
+
+    /// Memory is fragmented unless an option says what state it has.
+    #[test]
+    fn memory_is_fragmented_by_default() {
+        let default = Some(RunSpec::DEFAULT_FRAGMENTATION.to_owned());
+        for (options, expected) in [
+            (&[][..], default.clone()),
+            (&[("memory", "2G"), ("seed", "3")], default.clone()),
+            (&[("fragmentation", "none")], None),
+            (
+                &[("fragmentation", "portion=5%,holes=5%,clustered")],
+                Some("portion=5%,holes=5%,clustered".into()),
+            ),
+            (&[("age", "weeks")], None),
+            (&[("memory-from", "x")], None),
+            (&[("host-age", "weeks")], default),
+        ] {
+            let spec = read(options).unwrap();
+            let found = spec.memory.kernel.fragmentation.map(|it| it.to_string());
+            assert_eq!(found, expected, "{options:?}");
+            let given: Vec<bool> =
+                options.iter().map(|(key, _)| spec.given().contains(key)).collect();
+            assert!(given.iter().all(|given| *given) && !spec.given().contains("warmup"));
+            assert_eq!(
+                spec.given().contains("fragmentation"),
+                options.iter().any(|(key, _)| *key == "fragmentation"),
+                "as the user wrote them"
+            );
+        }
+    }
+
+    #[test]
+    fn runs_are_resolved_from_their_options() {
+        let spec = read(&[
+            ("seed", "3"),
+            ("cores", "2"),
+            ("warmup", "5"),
+            ("skip", "7"),
+            ("fragmentation", "none"),
+            ("memory", "1G"),
+        ])
+        .unwrap();
+        let resolve = |spec: &RunSpec| {
+            let machine = Machine::load("gtsm-table4").unwrap();
+            let schemes = Composition::list("4k,4k+thp").unwrap();
+            spec.resolve("random".into(), machine, schemes, &MemorySnapshot::load).unwrap()
+        };
+        let run = resolve(&spec);
+        assert_eq!((run.seed, run.processors.cores, run.workload.skip), (3, 2, 7));
+        assert_eq!((&*run.machine.name, &*run.workload.name), ("gtsm-table4", "random"));
+        assert_eq!(run.measuring.stated_warmup(), Some(5));
+        assert_eq!((run.memory.kernel.memory_bytes, run.schemes.len()), (1 << 30, 2));
+        // Runs differ if any input does; the spelling of options does not matter.
+        let same = read(&[
+            ("memory", "1024M"),
+            ("cores", "2"),
+            ("seed", "3"),
+            ("skip", "7"),
+            ("warmup", "5"),
+            ("fragmentation", "portion=0%,holes=5%,clustered"),
+        ]);
+        assert_eq!(resolve(&same.unwrap()).identity(), run.identity());
+        let mut others = vec![run.clone(); 7];
+        others[0].workload.skip = 8;
+        others[1].machine = Machine::load(Machine::DEFAULT).unwrap();
+        others[2].schemes.truncate(1);
+        others[3].memory.kernel.memory_bytes = 2 << 30;
+        others[4].processors.side_by_side = 1;
+        others[5].seed = 4;
+        others[6].measuring.check = true;
+        for (place, other) in others.iter().enumerate() {
+            assert_ne!(other.identity(), run.identity(), "{place}");
+        }
+        let names = run.identity()[2].clone();
+        assert_eq!(names, serde_json::json!(["4k", "4k+thp"]));
+    }
+
+    #[test]
+    fn unknown_options_are_refused() {
+        for (key, problem) in [
+            ("sed", "there is no \"sed\"; did you mean seed?"),
+            ("host-seed", "host: there is no \"seed\""),
+            ("warmups", "there is no \"warmups\"; did you mean warmup?"),
+        ] {
+            let error = read(&[(key, "1")]).unwrap_err();
+            assert!(error.starts_with(problem), "{error}");
+        }
+        let keys = RunSpec::keys();
+        for name in ["seed", "memory", "host-memory", "warmup"] {
+            assert_eq!(keys.iter().filter(|key| key.name == name).count(), 1, "{name}");
+        }
+    }
+}

@@ -59,4 +59,26 @@ mod tests {
         assert!(of(1 << 30, [0.09, 0.0]).contains("missed less than 0.1 times"));
         assert_eq!(of(1 << 30, [0.1, 0.0]), "");
     }
+
+    #[test]
+    fn the_note_says_why_and_what_to_do() {
+        let rest = "If it is only the start of a program, --skip passes over it, --instructions runs \
+                    more, and perforate record --sample N/M takes windows of all of it";
+        let (few, rare) = (counters(4 << 10, 5.0), counters(1 << 30, 0.05));
+        assert_eq!(
+            note(&[&few], 16).unwrap(),
+            format!(
+                "there is too little translation work in this run to tell schemes apart: the program \
+                 touched 4 KB of data, and the L2 TLB has room for 64 KB in 4KB pages. {rest}"
+            )
+        );
+        assert_eq!(
+            note(&[&rare], 16).unwrap(),
+            format!(
+                "there is too little translation work in this run to tell schemes apart: the L2 TLB \
+                 missed less than 0.1 times in 1000 instructions under every scheme. {rest}"
+            )
+        );
+        assert_eq!(note(&[&rare, &counters(1 << 30, 0.2)], 16), None, "one scheme missed");
+    }
 }

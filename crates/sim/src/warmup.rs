@@ -108,4 +108,49 @@ mod tests {
             "{note}"
         );
     }
+
+    /// The note is on the scheme with the largest change of at least 1 %, in either direction; a run that
+    /// never settles has another.
+    #[test]
+    fn the_largest_change_is_noted() {
+        let steady = |change| Steadiness::Steady { after: 10, change };
+        let of = |found: &[Steadiness], suggested| {
+            note(1_000, figure_name(true), &courses(found), suggested)
+        };
+        let expected = |scheme: &str, change: &str| {
+            format!(
+                "the first 10 instructions after the warm-up differ from the rest: without them, \
+                 cycles per instruction of {scheme} change by {change} %; try a warmup of 1010"
+            )
+        };
+        assert_eq!(of(&[steady(0.01)], Some(1_010)), Some(expected("4k", "+1.0")));
+        assert_eq!(of(&[steady(-0.01)], Some(1_010)), Some(expected("4k", "-1.0")));
+        assert_eq!(of(&[steady(0.0099), steady(-0.0099)], Some(1_010)), None);
+        let largest = of(&[steady(0.02), steady(-0.03), steady(0.01)], Some(1_010));
+        assert_eq!(largest, Some(expected("thp", "-3.0")));
+        assert_eq!(of(&[steady(0.02)], None), None, "nothing can be suggested");
+        let unsteady = |change| Steadiness::Unsteady { change };
+        let found = of(&[steady(0.5), unsteady(-0.02), unsteady(0.015)], Some(1_010));
+        assert_eq!(
+            found.unwrap(),
+            "cycles per instruction of thp change until the end of the measured part: its last \
+             pieces differ from the mean by -2.0 %; run more instructions, or begin later \
+             (--instructions, --skip), for figures of a steady state"
+        );
+        let little = of(&[steady(0.5), unsteady(0.0099)], Some(1_010));
+        assert_eq!(little, Some(expected("4k", "+50.0")));
+    }
+
+    #[test]
+    fn detection_is_noted_either_way() {
+        assert_eq!(
+            detection_note(7, "misses", true),
+            "warm-up: 7 instructions, after which misses have settled under every scheme"
+        );
+        assert_eq!(
+            detection_note(7, "misses", false),
+            "warm-up: a fifth, 7 instructions: misses do not settle under every scheme, or the run is \
+             too short to tell; run more instructions, or name a warm-up (--warmup)"
+        );
+    }
 }

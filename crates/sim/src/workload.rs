@@ -227,3 +227,109 @@ fn hint(name: &str) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use perforate_types::Chunk;
+
+    use super::*;
+
+    fn error(workload: &Workload) -> String {
+        let memory = MemoryState::of(64 << 20);
+        open_workload(workload, &memory, 1).err().expect("it cannot be opened").to_string()
+    }
+
+    /// Returns the number of instructions of a workload, at most a few thousand.
+    fn count(workload: &Workload) -> u64 {
+        let mut source = open_workload(workload, &MemoryState::of(64 << 20), 1).unwrap();
+        let (mut chunk, mut count) = (Chunk::default(), 0);
+        while source.next_chunk(&mut chunk).unwrap() {
+            count += chunk.instructions.len() as u64;
+        }
+        count
+    }
+
+    #[test]
+    fn names_that_there_are_not_have_a_hint() {
+        let hint = |name: &str| error(&Workload::named(name));
+        for (name, expected) in [
+            ("randon", "no workload or file \"randon\"; did you mean random?"),
+            ("randon:size=1M", "no workload or file \"randon:size=1M\"; did you mean random?"),
+            ("champsin:x.xz", "no workload or file \"champsin:x.xz\"; did you mean champsim:x.xz?"),
+        ] {
+            assert_eq!(hint(name), expected);
+        }
+        let all = hint("zzzzzzzzzzzz");
+        assert!(all.contains("; workloads are ") && all.contains("random, "), "{all}");
+        assert!(all.ends_with("; another trace is given by its path"), "{all}");
+    }
+
+    #[test]
+    fn parts_of_workloads_are_opened() {
+        let random = || Workload::named("random:size=1M");
+        let part = |skip, instructions| Workload { skip, instructions, ..random() };
+        assert_eq!(count(&part(0, Some(1_000))), 1_000);
+        assert_eq!(count(&part(500, Some(1_000))), 1_000);
+        let shared = Workload { threads: 2, ..part(0, Some(1_001)) };
+        assert_eq!(count(&shared), 1_001);
+        let beside = Workload { beside: vec!["random:size=2M".into()], ..part(0, Some(999)) };
+        assert_eq!(count(&beside), 999);
+        let memory = MemoryState::of(64 << 20);
+        let endless = open_workload(&random(), &memory, 1).unwrap();
+        assert_eq!(endless.metadata().instructions, Some(20_000_000));
+        assert_eq!(
+            error(&part(10_000_000_001, None)),
+            "--skip 10000000001: a synthetic workload is generated as it is skipped, and has no end; \
+             expected at most 10000000000 instructions"
+        );
+        let names: Vec<&str> = beside.names().collect();
+        assert_eq!(names, ["random:size=1M", "random:size=2M"]);
+    }
+
+    #[test]
+    fn options_say_which_part_runs_beside_what() {
+        let options = |texts: &[(&str, &str)]| -> PlacementOptions {
+            texts.iter().copied().collect::<perforate_config::OptionTexts>().read().unwrap()
+        };
+        let workload = |texts| Workload::new("w".into(), &options(texts));
+        let plain = workload(&[]);
+        let named = Workload::named("w");
+        assert_eq!(serde_json::json!(plain), serde_json::json!(named));
+        let part = workload(&[
+            ("threads", "70k"),
+            ("beside", "random:size=1M+ gups"),
+            ("cores", "2"),
+            ("side-by-side", "9"),
+            ("skip", "3"),
+            ("instructions", "5"),
+            ("madvise", "0-4096"),
+        ]);
+        assert_eq!((part.threads, part.side_by_side), (u16::MAX, Some(9)));
+        assert_eq!(part.beside, ["random:size=1M", "gups"]);
+        assert_eq!((part.skip, part.instructions, part.advised.bytes()), (3, Some(5), 4096));
+        let smt = workload(&[("threads-per-core", "2")]);
+        assert_eq!((smt.side_by_side, smt.threads), (Some(2_000_000), 1));
+    }
+
+    #[test]
+    fn threads_and_advice_suit_only_some_workloads() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.trace").to_string_lossy().into_owned();
+        let metadata = perforate_trace::TraceMetadata { has_events: true, ..Default::default() };
+        let mut trace = perforate_trace::TraceWriter::create(Path::new(&path), &metadata).unwrap();
+        for _ in 0..30 {
+            trace.push(&Default::default(), &[]).unwrap();
+        }
+        trace.finish().unwrap();
+        let whole = Workload::named(&*path);
+        assert_eq!(count(&whole), 30);
+        assert_eq!(count(&Workload { skip: 10, ..whole.clone() }), 20);
+        assert_eq!(count(&Workload { skip: 29, ..whole.clone() }), 1);
+        assert_eq!(count(&Workload { skip: 30, ..whole.clone() }), 0);
+        let beyond = error(&Workload { skip: 31, ..whole.clone() });
+        assert!(beyond.starts_with("--skip 31: ") && beyond.contains(" has 30 instructions; "));
+        let shared = error(&Workload { threads: 2, ..whole });
+        assert_eq!(shared, format!("threads: {path} has the threads that were recorded"));
+        assert_eq!(Workload::list(&path), [path]);
+    }
+}

@@ -216,4 +216,66 @@ mod tests {
         assert_eq!(line_of(TEXT, "b.f.missing"), Some(4));
         assert_eq!(line_of(TEXT, "missing"), None);
     }
+
+    /// Whole documents after a change: spaces, commas and comments stay as a person would write them.
+    #[test]
+    fn documents_stay_tidy() {
+        let with = |text: &str, changes: &[(&str, &str, &str)]| {
+            let mut document: DocumentMut = text.parse().unwrap();
+            for &(key, value, comment) in changes {
+                match value {
+                    "" => remove(document.as_table_mut(), key),
+                    _ => {
+                        let value = value.parse().unwrap();
+                        put(document.as_table_mut(), key, value, comment).unwrap();
+                    }
+                }
+            }
+            document.to_string()
+        };
+        let braces = "[a]\nb = { c = 1, d = 2 } # old\n";
+        for (text, changes, expected) in [
+            (braces, &[("a.b.c", "3", "new")][..], "[a]\nb = { c = 3, d = 2 } # new\n"),
+            (braces, &[("a.b.d", "3", "")], "[a]\nb = { c = 1, d = 3 }\n"),
+            (
+                braces,
+                &[("a.b.e", "3", "x"), ("a.b.f", "\"g\"", "y")],
+                "[a]\nb = { c = 1, d = 2, e = 3, f = \"g\" } # y\n",
+            ),
+            ("[a]\nb = \"all\" # old\n", &[("a.b.c", "3", "n")], "[a]\nb = { c = 3 } # n\n"),
+            (
+                "[a]\nb = \"all\"\n",
+                &[("a.b.c", "3", "n"), ("a.b.d", "4", "m")],
+                "[a]\nb = { c = 3, d = 4 } # m\n",
+            ),
+            ("# top\na = 1 # one\n# low\n", &[("a", "2", "")], "# top\na = 2\n# low\n"),
+            ("a = 1\nb = 2\n", &[("a", "", "")], "b = 2\n"),
+            (
+                "[a]\nb = 1\n[c]\nd = 2\n",
+                &[("a.b", "", ""), ("c.x.y", "", "")],
+                "[a]\n[c]\nd = 2\n",
+            ),
+            ("[a]\nb = 1\n", &[("c.d.e", "1", "n")], "[a]\nb = 1\n\n[c]\n\n[c.d]\ne = 1 # n\n"),
+        ] {
+            assert_eq!(with(text, changes), expected, "{changes:?}");
+        }
+        let mut document: DocumentMut = braces.parse().unwrap();
+        let error = put(document.as_table_mut(), "a.b.x.y", 1.into(), "").unwrap_err();
+        assert_eq!(error, "b.x.y: x.y is not a key of a table");
+        let error = put(document.as_table_mut(), "a.b.c.y", 1.into(), "").unwrap_err();
+        assert_eq!(error, "c.y: y is not a key of a table");
+    }
+
+    /// Empty tables and arrays of tables are values of their own; a value of an inline table has the comment
+    /// after the brace, unless it has one itself.
+    #[test]
+    fn every_value_is_a_leaf() {
+        let text = "a = {} # none\n[b]\n[[c]]\nd = 1\n[e]\nf = { g = 1, h = { i = 2 } } # all\n";
+        let document: DocumentMut = text.parse().unwrap();
+        let leaves = leaves(document.as_table());
+        let found: Vec<_> = leaves.iter().map(|leaf| (&*leaf.key, &*leaf.comment)).collect();
+        let expected = [("a", "none"), ("b", ""), ("c", ""), ("e.f.g", "all"), ("e.f.h.i", "all")];
+        assert_eq!(found, expected);
+        assert_eq!(comment_of(document.as_table(), "e.f.x"), "");
+    }
 }

@@ -641,4 +641,130 @@ mod tests {
             assert!(problem_found.contains(problem), "{problem_found}");
         }
     }
+
+    /// Remarks and comments say what was set, and what the value was before and where it came from.
+    #[test]
+    fn remarks_on_changes_in_full() {
+        let mut file = MachineFile::load("gtsm-table4").unwrap();
+        assert_eq!(file.value("walker.walkers").as_deref(), Some("80"));
+        assert_eq!(
+            (file.value("walker"), file.value("walker.x")),
+            (Some("a section".into()), None)
+        );
+        file.set("walker.walkers", "3").unwrap();
+        file.set("walker.walkers", "4").unwrap();
+        file.set("cache.llc", "absent").unwrap();
+        file.set("page_table_levels", "5").unwrap();
+        file.set("core.width", &file.value("core.width").unwrap()).unwrap();
+        file.remark("and a remark");
+        file.state("dram.channels", "3", "as measured").unwrap();
+        let machine = file.machine().unwrap();
+        assert_eq!(
+            machine.remarks,
+            [
+                "machine: walker.walkers is set to 3; 80 in gtsm-table4",
+                "machine: walker.walkers is set to 4; 3 in gtsm-table4",
+                "machine: cache.llc is taken away; a section in gtsm-table4",
+                "machine: page_table_levels is set to 5; gtsm-table4 has none",
+                "and a remark",
+            ]
+        );
+        let keys: Vec<&str> = machine.set.keys().map(String::as_str).collect();
+        assert_eq!(keys, ["cache.llc", "core.width", "page_table_levels", "walker.walkers"]);
+        let text = file.text();
+        let line = |key: &str| text.lines().find(|line| line.starts_with(key)).unwrap().to_owned();
+        assert!(line("walkers = ").starts_with("walkers = 4 # set; 3 in gtsm-table4; set; 80 in"));
+        assert_eq!(line("channels = "), "channels = 3 # as measured");
+        assert_eq!(
+            line("page_table_levels = "),
+            "page_table_levels = 5 # set; gtsm-table4 has none"
+        );
+        assert_eq!((machine.page_table_levels, machine.dram.channels), (5, 3));
+    }
+
+    /// Sizes have units where the key is of bytes.
+    #[test]
+    fn values_are_of_toml_or_sizes() {
+        for (key, text, expected) in [
+            ("cache.l2.size_bytes", "512K", "524288"),
+            ("cache.l2.size_bytes", "1_000", "1_000"),
+            ("cache.l2.size_bytes", "big", "\"big\""),
+            ("cache.l2.size", "512K", "\"512K\""),
+            ("walker.attach", "l2", "\"l2\""),
+            ("core.width", "6", "6"),
+            ("core.frequency_ghz", "2.5", "2.5"),
+            ("x", "true", "true"),
+        ] {
+            assert_eq!(value_of(key, text).to_string().trim(), expected, "{key} = {text}");
+        }
+    }
+
+    #[test]
+    fn keys_and_chains_have_a_length() {
+        let mut file = MachineFile::load("gtsm-table4").unwrap();
+        // Nine parts are refused before anything is nested.
+        for parts in [9, 1_000] {
+            let key = vec!["x"; parts].join(".");
+            let error = file.set(&key, "1").unwrap_err().to_string();
+            assert!(error.contains(&format!("there is no key {key:?}")), "{error}");
+        }
+        let chain = |files: usize| {
+            let texts: Vec<(String, String)> = (1..files)
+                .map(|number| {
+                    let base = match number + 1 {
+                        last if last == files => "gtsm-table4".into(),
+                        next => format!("{next}.toml"),
+                    };
+                    (format!("{number}.toml"), format!("base = \"{base}\""))
+                })
+                .collect();
+            let files: Vec<_> = texts.iter().map(|(name, text)| (&**name, &**text)).collect();
+            load(&files).map(|(machine, _)| machine.name)
+        };
+        assert_eq!(chain(MOST_BASES), Ok("1".into()), "the bundled file is the eighth");
+        let error = chain(MOST_BASES + 1).unwrap_err();
+        assert!(
+            error.contains("more than 8 files are based on each other: /1.toml, then"),
+            "{error}"
+        );
+    }
+
+    /// A file's values, absences and alternatives go over its base's, at every level.
+    #[test]
+    fn a_file_of_a_file_of_a_file() {
+        let own = "base = \"middle.toml\"\nwalker.walkers = 2\ncache.llc = \"absent\"\n\
+                   [virtualization]\n[[plausible]]\nname = \"own\"\nreason = \"r\"\n\
+                   values = [{ walker.walkers = 3 }]\n";
+        let middle = "base = \"gtsm-table4\"\nsummary = \"in between\"\nwalker.walkers = 4\n\
+                      cache.llc.ways = 16\n";
+        let (machine, text) = load(&[("own.toml", own), ("middle.toml", middle)]).unwrap();
+        assert_eq!((machine.walker.walkers, machine.cache.llc), (2, None));
+        assert_eq!(machine.name, "own");
+        assert_eq!(
+            machine.summary,
+            "middle.toml with other values of walker.walkers, cache.llc, virtualization"
+        );
+        assert!(text.contains("walkers = 2 # /own.toml") || text.contains("own.toml"), "{text}");
+        let last = machine.plausible.last().unwrap();
+        assert_eq!((&*last.name, &*last.reason), ("own", "r"));
+        let base = Machine::load("gtsm-table4").unwrap();
+        assert_eq!(machine.virtualization, base.virtualization, "an empty section changes nothing");
+        let (alone, _) = load(&[("middle.toml", middle)]).unwrap();
+        let llc = alone.cache.llc.unwrap();
+        assert_eq!((alone.walker.walkers, llc.ways, llc.size_bytes), (4, 16, 2 << 20));
+        assert_eq!(alone.summary, "in between");
+        assert_eq!((alone.set.len(), alone.remarks.len()), (0, 0));
+    }
+
+    #[test]
+    fn files_that_there_are_not() {
+        let error = |name: &str| MachineFile::load(name).unwrap_err().to_string();
+        assert!(error("no/such.toml").starts_with("no/such.toml: "));
+        let unknown = error("gtsm-table5");
+        assert!(unknown.starts_with("no machine \"gtsm-table5\"; did you mean gtsm-table4"));
+        let error = MachineFile::from_text("m", "a = 1\nb = = 2\n").unwrap_err().to_string();
+        assert!(error.starts_with("machine m: line 2: "), "{error}");
+        let control = MachineFile::from_text("a\nb.toml", "base = \"gtsm-table4\"").unwrap();
+        assert_eq!(control.machine().unwrap().name, "a b");
+    }
 }

@@ -115,4 +115,51 @@ mod tests {
         let beside = machine(&[("tlb.beside_entries", "9000000000000000000")]);
         assert!(beside.check_host_memory(topology(1), 1, true).is_err());
     }
+
+    /// Each core has TLBs and caches, each hardware thread predictors; the last-level cache and main memory
+    /// are there once. A run that counts only has the TLBs, without the slots of the timing model.
+    #[test]
+    fn parts_are_of_cores_threads_or_all() {
+        let machine = machine(&[]);
+        let bytes = |cores, threads_per_core, functional| {
+            let processors =
+                ProcessorOptions { cores, threads_per_core, ..ProcessorOptions::default() };
+            machine.host_bytes(&processors, functional)
+        };
+        let entries: Vec<Part> = machine.mmu().host_bytes();
+        let tlbs = sum(&entries);
+        let slots: u64 =
+            entries.iter().map(|(_, entries, _)| entries * TimingConfig::SLOT_BYTES).sum();
+        assert_eq!((bytes(1, 1, true), bytes(3, 1, true)), (tlbs, 3 * tlbs));
+        assert_eq!(bytes(3, 2, true), 3 * tlbs, "threads share them");
+        let of_core = machine.timing().host_bytes_of_core();
+        let of = |is_cache: bool| -> u64 {
+            let parts = of_core.iter().filter(|it| it.0.starts_with("cache.") == is_cache);
+            parts.map(|it| it.2).sum()
+        };
+        let (caches, predictors) = (of(true), of(false));
+        let shared =
+            sum(&machine.timing().host_bytes_of_all_cores().into_iter().collect::<Vec<_>>());
+        assert!(caches > 0 && predictors > 0 && shared > 0 && slots > 0);
+        let expected = 3 * (tlbs + slots + caches) + 6 * predictors + shared;
+        assert_eq!(bytes(3, 2, false), expected);
+    }
+
+    /// As many schemes as fit into 3GB, and one more.
+    #[test]
+    fn all_schemes_together_have_3_gigabytes() {
+        let machine = machine(&[("tlb.l2", "{ entries = 4194304, ways = 16 }")]);
+        let one = machine.host_bytes(&ProcessorOptions::default(), true);
+        let most = (MOST_BYTES / one) as usize;
+        machine.check_host_memory(topology(1), most, true).unwrap();
+        let error = machine.check_host_memory(topology(1), most + 1, true).unwrap_err();
+        let SimError::MachineTooLarge { machine, key, value, for_whom, total, most: limit } = error
+        else {
+            panic!("{error}")
+        };
+        assert_eq!((&*machine, key, value), ("ice-lake-sp", "tlb.l2.entries", 4_194_304));
+        assert_eq!(for_whom, format!("1 core and {} schemes", most + 1));
+        let bytes = one * (most as u64 + 1);
+        assert_eq!((total.0, limit.0), (bytes - bytes % (1 << 20), 3 << 30));
+    }
 }

@@ -259,4 +259,90 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn keys_are_related_by_tables_and_geometry() {
+        for (one, other, expected) in [
+            ("tlb.l2", "tlb.l2", true),
+            ("tlb.l2.entries", "tlb.l2", true),
+            ("tlb.l2", "tlb.l2.entries", true),
+            ("tlb.l2.entries", "tlb.l2.ways", true),
+            ("cache.l2.size_bytes", "cache.l2.ways", true),
+            ("cache.l2.size_bytes", "cache.l1d.ways", false),
+            ("cache.l2.mshrs", "cache.l2.ways", false),
+            ("cache.l2.mshrs", "cache.l2.latency_cycles", false),
+            ("tlb.l2", "tlb.l2_2m", false),
+            ("tlb.l2_2m.entries", "tlb.l2.entries", false),
+            ("core.width", "dram.channels", false),
+        ] {
+            assert_eq!(are_related(one, other), expected, "{one} and {other}");
+            assert_eq!(are_related(other, one), expected, "{other} and {one}");
+        }
+    }
+
+    /// A section goes with the last of its keys, and with any key of its values.
+    #[test]
+    fn sections_of_replaced_values_are_forgotten() {
+        let text = "[[plausible]]\nname = \"values\"\nvalues = [{ core.width = 1 }, { a.b = 2 }]\n\
+                    [[plausible]]\nname = \"keys\"\nkeys = [\"x.y\", \"x.z\"]\ntimes = [2.0]\n";
+        for (keys, left, kept) in [
+            (&["q.r"][..], &["values", "keys"][..], Some(2)),
+            (&["core.width"], &["keys"], Some(2)),
+            (&["a.b"], &["keys"], Some(2)),
+            (&["core"], &["keys"], Some(2)),
+            (&["x.y"], &["values", "keys"], Some(1)),
+            (&["x.y", "x.z"], &["values"], None),
+            (&["x"], &["values"], None),
+        ] {
+            let mut document: toml_edit::DocumentMut = text.parse().unwrap();
+            forget(document.as_table_mut(), keys);
+            let sections = document["plausible"].as_array_of_tables().unwrap();
+            let names: Vec<_> = sections.iter().map(|it| it["name"].as_str().unwrap()).collect();
+            assert_eq!(names, left, "{keys:?}");
+            let listed = sections.iter().find_map(|it| it.get("keys")?.as_array());
+            assert_eq!(listed.map(Array::len), kept, "{keys:?}");
+        }
+    }
+
+    /// Factors scale all keys of a section; either values or keys with factors are expected.
+    #[test]
+    fn factors_scale_every_key() {
+        let file: toml::Table =
+            toml::from_str("top = 1\n[a]\nb = 3\nc.d = 1.5\ne = \"f\"\n").unwrap();
+        let alternatives = |values: &[&str], keys: &[&str], times: &[f64]| {
+            let plausible = Plausible {
+                name: "n".into(),
+                reason: "r".into(),
+                values: values.iter().map(|text| toml::from_str(text).unwrap()).collect(),
+                keys: keys.iter().map(|key| (*key).to_owned()).collect(),
+                times: times.to_vec(),
+            };
+            let found = plausible.alternatives(&file)?;
+            let words = |it: &Alternative| {
+                let changes: Vec<_> =
+                    it.changes.iter().map(|(key, value)| format!("{key}={value}")).collect();
+                format!("{}: {}", it.description, changes.join(" "))
+            };
+            Ok::<_, String>(found.iter().map(words).collect::<Vec<_>>())
+        };
+        assert_eq!(
+            alternatives(&["a.b = 4", "a.e = \"g\""], &["a.b", "a.c.d"], &[0.5, 2.0]).unwrap(),
+            [
+                "a.b = 4: a.b=4",
+                "a.e = g: a.e=g",
+                "times 0.5: a.b=1.5 a.c.d=0.75",
+                "times 2: a.b=6 a.c.d=3"
+            ]
+        );
+        for (values, keys, times, problem) in [
+            (&[][..], &[][..], &[][..], "expected values, or keys and times"),
+            (&["a.b = 4"], &["a.b"], &[], "expected values, or keys and times"),
+            (&["a.b = 4"], &[], &[2.0], "expected values, or keys and times"),
+            (&[], &["a.b", "a.e"], &[2.0], "a.e is no number"),
+            (&[], &["a.x"], &[2.0], "a.x is no number"),
+            (&[], &["top"], &[2.0], "top is no number"),
+        ] {
+            assert_eq!(alternatives(values, keys, times).unwrap_err(), problem);
+        }
+    }
 }

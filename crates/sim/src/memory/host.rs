@@ -74,4 +74,32 @@ mod tests {
         assert_eq!(swapping.host().kernel.memory_bytes, 2 << 30);
         assert!(swapping.check_host().is_ok());
     }
+
+    #[test]
+    fn a_host_has_room_for_what_is_added_and_for_foreign_frames() {
+        let bytes = |options: &[(&str, &str)]| guest(options).host().kernel.memory_bytes;
+        const QUARTER: u64 = 1 << 30;
+        const MORE: u64 = 512 << 20;
+        assert_eq!(bytes(&[("hot-add", "4G")]), 10 * QUARTER + MORE);
+        // Holes take 0.5 × 0.2 ÷ 0.8 of the guest's memory, and no more than ten times its share.
+        let some = ("host-fragmentation", "portion=50%,holes=20%,clustered");
+        assert_eq!(bytes(&[some]), 5 * QUARTER + QUARTER / 2 + MORE);
+        let all = ("host-fragmentation", "portion=100%,holes=100%,clustered");
+        assert_eq!(bytes(&[all]), 45 * QUARTER + MORE);
+        let largest = MemoryState::of(MemoryState::MAXIMUM_BYTES);
+        assert_eq!(largest.host().kernel.memory_bytes, MemoryState::MAXIMUM_BYTES);
+    }
+
+    /// The hypervisor needs some memory of its own, so that a host of the same size is too small.
+    #[test]
+    fn a_host_is_larger_than_its_guest() {
+        for (host, is_enough) in [("4G", false), ("4098M", true)] {
+            let checked = guest(&[("host-memory", host)]).check_host();
+            assert_eq!(checked.is_ok(), is_enough, "{host}: {checked:?}");
+        }
+        assert!(guest(&[]).check_host().is_ok());
+        // Swap of the guest does not make its host larger.
+        let swapping = guest(&[("host-memory", "2G"), ("swap", "8G")]);
+        assert!(swapping.check_host().is_err());
+    }
 }

@@ -356,4 +356,65 @@ mod tests {
             Ok(memory)
         );
     }
+
+    /// The last size that is possible on each side, and the first that is not.
+    #[test]
+    fn sizes_have_limits() {
+        let bytes = |size: &str| resolved(&[("memory", size)]).map(|it| it.kernel.memory_bytes);
+        assert_eq!(bytes("4M"), Ok(4 << 20));
+        assert_eq!(bytes("64T"), Ok(64 << 40));
+        let problem = "memory: 4095K is less than the 4M that are needed";
+        assert_eq!(bytes("4095K"), Err(problem.into()));
+        let error = bytes("67108865M").unwrap_err();
+        assert!(error.starts_with("memory: ") && error.contains("is more than the 64T"), "{error}");
+        let host = resolved(&[("memory", "8G"), ("host-memory", "6G")]).unwrap();
+        assert_eq!(host.kernel.memory_bytes, 8 << 30);
+        assert_eq!(host.host.unwrap().kernel.memory_bytes, 6 << 30);
+        let error = resolved(&[("host-memory", "1M")]).unwrap_err();
+        assert_eq!(error, "host: memory: 1M is less than the 4M that are needed");
+    }
+
+    /// Each option but those of guests is one of the host, too. Only the program's memory is fragmented by
+    /// default.
+    #[test]
+    fn hosts_have_the_options_of_guests() {
+        let keys = MemoryOptions::keys();
+        let find = |name: &str| keys.iter().find(|key| key.name == name);
+        for name in ["memory", "memory-from", "swap", "segment", "perforation", "fragmentation"] {
+            let host = find(&format!("host-{name}")).unwrap_or_else(|| panic!("host-{name}"));
+            let own = find(name).unwrap();
+            assert_eq!(host.help, format!("As {name}, of the host under a virtual machine"));
+            assert_eq!(host.brief, format!("As {name}, of the host"));
+            assert!(host.is_rare && host.section == Some(perforate_config::Section::Virtual));
+            let default =
+                if name == "fragmentation" { RunSpec::DEFAULT_FRAGMENTATION } else { &own.default };
+            assert_eq!(own.default, default, "{name}");
+        }
+        assert_eq!(
+            find("host-fragmentation").unwrap().default,
+            KernelConfig::keys().iter().find(|key| key.name == "fragmentation").unwrap().default
+        );
+        for name in ["layout", "modes", "hot-add", "self-balloon"] {
+            assert!(find(name).is_some(), "{name}");
+            let is_guests = find(name).unwrap().is_guest_only;
+            assert_eq!(find(&format!("host-{name}")).is_none(), is_guests, "{name}");
+        }
+        let names: std::collections::BTreeSet<&str> = keys.iter().map(|key| &*key.name).collect();
+        assert_eq!(names.len(), keys.len(), "each once");
+    }
+
+    #[test]
+    fn defaults_of_mode_switching() {
+        let modes = |text| resolved(&[("modes", text)]).unwrap().modes.unwrap();
+        let of = |it: ModeSwitching| (it.big_memory, it.every.get(), it.frames.get());
+        assert_eq!(of(modes("compute")), (false, 1_000_000, 16_384));
+        assert_eq!(of(modes("big-memory,frames=1")), (true, 1_000_000, 1));
+        for (text, problem) in [
+            ("compute,frames=0", "modes: frames: is at least 1, not 0"),
+            ("compute,often=5", "modes: there is no \"often\""),
+        ] {
+            let error = resolved(&[("modes", text)]).unwrap_err();
+            assert!(error.starts_with(problem), "{error}");
+        }
+    }
 }

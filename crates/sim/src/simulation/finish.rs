@@ -254,4 +254,70 @@ mod tests {
             assert_eq!(counters.get(name), Some(value), "{name}");
         }
     }
+
+    /// A window of 100 instructions that took 1000 cycles stands for 20 times as many. The program waits for
+    /// 1000 cycles of work in the measured part, and 2000 in the run of 150 instructions.
+    #[test]
+    fn speeds_of_a_sample_are_those_of_the_whole_program() {
+        use crate::OperatingSystemCosts;
+        use crate::sampled::{Population, estimate};
+        let costs = OperatingSystemCosts { map_ns: 1.0, ..OperatingSystemCosts::default() };
+        let cycles = |pages_mapped| {
+            let work = perforate_os::Work { pages_mapped, ..Default::default() };
+            let background = perforate_os::Work::default();
+            let program = crate::operating_system::ProgramWork {
+                work,
+                background,
+                host: None,
+                interrupts: None,
+            };
+            costs.program_cycles(&program, 1.0)
+        };
+        let figures = |is_timed: bool, has_events: bool| Figures {
+            instructions: 100,
+            cycles: is_timed.then_some(1_000),
+            threads: Vec::new(),
+            counters: Counters::default(),
+            work_cycles: is_timed.then(|| cycles(1_000)),
+            work_of_run: has_events.then(|| (cycles(2_000), 150)),
+            series: Series::default(),
+            regions: Vec::new(),
+            memory_maps: Vec::new(),
+            mode_transitions: Vec::new(),
+            slices: Slices::new(true),
+            windows: Vec::new(),
+        };
+        let window = PartCounts { instructions: 100, cycles: 1_000, ..PartCounts::default() };
+        let sampled = estimate(&[window], Population::Program, 0, 2_000);
+        let get = |mut figures: Figures, sampled: Option<&Sampled>| {
+            figures.record_speed(sampled);
+            let names = ["cycles_with_operating_system", "ipc_with_operating_system"];
+            let whole = ["whole_run_cycles", "whole_run_ipc", "whole_run_operating_system_cycles"];
+            [&names[..], &whole].concat().into_iter().map(|it| figures.counters.get(it)).collect()
+        };
+        let all: Vec<Option<f64>> = get(figures(true, true), None);
+        let ratio = |one: f64, other: f64| Some(one / other);
+        let expected = [Some(2e3), ratio(100.0, 2e3), Some(3.5e3), ratio(150.0, 3.5e3), Some(2e3)];
+        assert_eq!(all, expected);
+        let all: Vec<Option<f64>> = get(figures(true, true), sampled.as_ref());
+        let expected = [Some(21e3), ratio(2e3, 21e3), Some(32e3), ratio(3e3, 32e3), Some(2e3)];
+        assert_eq!(all, expected);
+        let all: Vec<Option<f64>> = get(figures(true, false), None);
+        assert_eq!(all, [Some(2e3), ratio(100.0, 2e3), None, None, None]);
+        let all: Vec<Option<f64>> = get(figures(false, true), None);
+        assert_eq!(all, [None; 5]);
+    }
+
+    /// Contents of the TLB are those of the measured part, except at its end.
+    #[test]
+    fn contents_are_of_the_measured_part() {
+        let samples = |moments: &[u64]| -> Vec<(u64, L2Contents)> {
+            moments.iter().map(|&moment| (moment, L2Contents::default())).collect()
+        };
+        let count = |moments: &[u64], from| measured_contents(&samples(moments), from).len();
+        assert_eq!(count(&[0, 50, 100, 150], 50), 2);
+        assert_eq!(count(&[0, 50, 100, 150], 51), 1);
+        assert_eq!(count(&[0, 50, 100, 150], 101), 1, "only the end");
+        assert_eq!(count(&[150], 0), 1);
+    }
 }

@@ -154,4 +154,29 @@ mod tests {
         assert_eq!(loaded.content_hash, taken.content_hash);
         assert_eq!(loaded.memory_bytes(), taken.memory_bytes());
     }
+
+    #[test]
+    fn what_a_machine_had_besides_is_noted() {
+        let snapshot = |swap_bytes, merges_pages| {
+            let mut made = OccupancyBuilder::default();
+            made.push_run(FrameState::Free, 3 * 512 + 1).unwrap();
+            let mut snapshot = HostSnapshot::of(made.finish().unwrap());
+            (snapshot.about.swap_bytes, snapshot.about.merges_pages) = (swap_bytes, merges_pages);
+            MemorySnapshot::taken("s", snapshot).unwrap()
+        };
+        let rest =
+            "which the simulated memory does not take over: --swap and --ksm give it its own";
+        for (swap_bytes, merges, had) in [
+            (2 << 30, false, "2G of swap"),
+            (0, true, "same-page merging (KSM) that runs"),
+            (2 << 30, true, "2G of swap and same-page merging (KSM) that runs"),
+        ] {
+            let note = snapshot(swap_bytes, merges).left_out();
+            assert_eq!(note, Some(format!("s has {had}, {rest}")));
+        }
+        let plain = snapshot(0, false);
+        assert_eq!((plain.left_out(), plain.memory_bytes()), (None, (6 << 20) + 4096));
+        // Four blocks have a hole bitmap of 256 bytes; a block more is room for it.
+        assert_eq!(plain.address_bytes(), (8 << 20) + 256 + (2 << 20));
+    }
 }

@@ -165,4 +165,81 @@ mod tests {
             assert_eq!(found.fragmentation_index, fragmentation, "order {order}");
         }
     }
+
+    /// 64MB, of which the first half is free and of the other half every second frame. Whatever moves away
+    /// makes room for large pages.
+    #[test]
+    fn a_record_has_what_the_snapshot_knows() {
+        use perforate_schemes::perforated::PerforationOptions;
+        let mut made = perforate_os::OccupancyBuilder::default();
+        made.push_run(FrameState::Free, 8 << 10).unwrap();
+        for _ in 0..4 << 10 {
+            made.push_run(FrameState::Movable, 1).unwrap();
+            made.push_run(FrameState::Free, 1).unwrap();
+        }
+        let mut snapshot = HostSnapshot::of(made.finish().unwrap());
+        let zone = |name: &str, present_frames, free| SnapshotZone {
+            name: name.into(),
+            present_frames,
+            free_blocks: [free; FREE_ORDERS],
+            ..SnapshotZone::default()
+        };
+        snapshot.about = SnapshotAbout {
+            kernel: "6.1".into(),
+            taken_unix_seconds: 5,
+            sources: vec!["a".into()],
+            missing: vec!["b".into()],
+            assumptions: vec!["c".into()],
+            zones: vec![zone("DMA", 7, 0), zone("Movable", 0, 0), zone("Device", 0, 1)],
+            mapped_frames: Some(11),
+            shared_frames: Some(13),
+            ..SnapshotAbout::default()
+        };
+        let policy = Perforated::new(PerforationOptions::default()).unwrap();
+        let record =
+            |snapshot: HostSnapshot, bytes| host_record(&Arc::new(snapshot), policy, bytes, 1);
+        let whole = record(snapshot.clone(), (40 << 20) + 4096);
+        assert_eq!((&*whole.kernel, whole.taken_unix_seconds), ("6.1", 5));
+        let lists = [whole.sources, whole.missing, whole.assumptions];
+        assert_eq!(lists.map(|list| list.concat()), ["a", "b", "c"]);
+        let zones: Vec<&str> = whole.zones.iter().map(|zone| &*zone.name).collect();
+        assert_eq!(zones, ["DMA", "Device"], "those with memory, present or free");
+        assert_eq!((whole.mapped_frames, whole.shared_frames), (Some(11), Some(13)));
+        assert_eq!((whole.memory_bytes, whole.request_bytes), (64 << 20, 40 << 20));
+        let frames: Vec<(String, u64)> = whole.frames.unwrap().into_iter().collect();
+        let state = |state: FrameState, frames| (state.name().to_owned(), frames);
+        let mut expected =
+            vec![state(FrameState::Free, 12 << 10), state(FrameState::Movable, 4 << 10)];
+        expected.sort();
+        assert_eq!(frames, expected);
+        let map = whole.memory_map.unwrap();
+        assert_eq!((map.instructions.len(), map.blocks), (0, 32));
+        assert_eq!(whole.blocks.unwrap().memory_blocks, 32);
+        assert_eq!(whole.policy, "perforated");
+        let cases: Vec<(&str, bool, &str)> =
+            whole.requests.iter().map(|it| (&*it.case, it.perforates, &*it.paper)).collect();
+        let in_faults = "the same, and compaction in faults";
+        let expected = [
+            ("at once", false, "2.5 %"),
+            ("at once, nothing moved", true, ""),
+            ("after background compaction", false, "22 %"),
+            ("after background compaction", true, "22 % + 18 %"),
+            (in_faults, false, ""),
+            (in_faults, true, ""),
+        ];
+        assert_eq!(cases, expected);
+        let shares: Vec<_> = whole.requests.iter().map(|it| it.shares.unwrap()).collect();
+        let large: Vec<f64> = shares.iter().map(|shares| shares.large).collect();
+        assert_eq!(large[0], 15.0 / 20.0, "the free half, but for a block with page tables");
+        assert!(large[0] < large[2] && large[1] < large[3], "compaction helps: {large:?}");
+        let perforated = shares.iter().map(|shares| shares.perforated > 0.0);
+        assert_eq!(perforated.take(2).collect::<Vec<_>>(), [false, true]);
+        // Less than a block is no request, and without the frames there is none.
+        assert!(record(snapshot.clone(), (2 << 20) - 1).requests.is_empty());
+        snapshot.occupancy = None;
+        let unknown = record(snapshot, 40 << 20);
+        assert_eq!((unknown.memory_bytes, unknown.frames), (7 * 4096, None));
+        assert_eq!((unknown.requests.len(), unknown.request_bytes), (0, 40 << 20));
+        assert!(unknown.blocks.is_none() && unknown.memory_map.is_none());
+    }
 }

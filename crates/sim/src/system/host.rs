@@ -306,3 +306,31 @@ pub(super) fn dimension(
     }
     Box::new(Nested::new(own, host))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_of_the_host_follow_the_guests() {
+        let mut found = Vec::new();
+        for own in crate::counters() {
+            let Some(host) = counter(&own) else {
+                assert!(!OF_HOST.contains(&&*own.id), "{}", own.id);
+                continue;
+            };
+            assert_eq!(host.id, format!("host_{}", own.id));
+            assert_eq!(host.label, format!("host {}", own.label));
+            assert_eq!(host.meaning, format!("Of the host: {}", own.meaning));
+            assert!(host.part.is_none() && host.group == own.group && host.unit == own.unit);
+            let is_in_tables = own.prominence == Prominence::Main;
+            assert_eq!(host.prominence == Prominence::Table, is_in_tables, "{}", own.id);
+            assert!(host.prominence != Prominence::Main);
+            found.push(own.id.to_string());
+        }
+        found.sort();
+        let mut expected = OF_HOST.to_vec();
+        expected.sort_unstable();
+        assert_eq!(found, expected);
+    }
+}

@@ -69,6 +69,7 @@ pub struct System {
     scheme: String,
     seed: u64,
     instruction: u64,
+    /// Number of accesses that the operating systems refused since measuring started.
     refused: u64,
     /// Work of the operating systems from the creation of the system to the start of measuring.
     measured_from: Account,
@@ -199,7 +200,7 @@ impl System {
     pub fn start_measuring(&mut self) {
         self.mmu.reset_counters();
         self.measured_from = self.account();
-        self.hardware.interrupts = 0;
+        (self.hardware.interrupts, self.refused) = (0, 0);
     }
 
     /// Starts the program's run. Earlier work does not count, such as mapping the memory that the

@@ -77,3 +77,57 @@ impl System {
         self.change_host_in_background(|host| host.take_back(&given))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use perforate_os::Work;
+
+    use super::*;
+    use crate::{Composition, Machine, MemoryOptions, SystemOptions};
+
+    /// In aged memory, few free frames are in whole blocks. The balloon exchanges others for blocks of added
+    /// memory, in the background, and they go back to the host, if no segment of the host has them.
+    #[test]
+    fn frames_that_the_balloon_gives_up_go_back_to_the_host() {
+        let options = [
+            ("memory", "256M"),
+            ("age", "weeks,free=25%,unusable=90%"),
+            ("hot-add", "64M"),
+            ("self-balloon", "every=1M"),
+            ("host-memory", "1G"),
+            ("host-segment", "min=64M"),
+        ];
+        let options = MemoryOptions::read(options.into_iter().collect()).unwrap();
+        let memory = options.resolve(&crate::MemorySnapshot::load).unwrap();
+        for (scheme, is_returned) in [("4k+4k", true), ("4k+segment", false), ("4k", false)] {
+            let machine = Machine::load(Machine::DEFAULT).unwrap();
+            let options = SystemOptions { check: true, implicit_maps: false, counts_only: true };
+            let composition = Composition::find(scheme).unwrap();
+            let mut system = System::new(&machine, composition, &memory, 1, options).unwrap();
+            let is_virtual = system.hypervisor().is_some();
+            if is_virtual {
+                system.change_host(|host| host.back(0..(256 << 20) / 4096)).unwrap();
+            }
+            system.start_measuring();
+            let blocks = |system: &System| {
+                system.kernel().free_memory().blocks[9..]
+                    .iter()
+                    .zip(0..)
+                    .fold(0, |sum, (count, order)| sum + (count << order))
+            };
+            let before = blocks(&system);
+            system.self_balloon_blocks(SelfBalloonConfig::default()).unwrap();
+            let made = blocks(&system) - before;
+            let measured = system.measured_work();
+            assert_eq!(measured.background, measured.work.apart_from_shootdowns(), "{scheme}");
+            let Some(host) = measured.host else {
+                assert_eq!((made, measured.work), (0, Work::default()), "{scheme}");
+                continue;
+            };
+            assert!(before < 16 && before + made == 16, "{scheme}: {before} and {made} more");
+            let returned = if is_returned { made * 512 } else { 0 };
+            assert_eq!(host.work.pages_unmapped, returned, "{scheme}");
+            assert_eq!(host.background, host.work.apart_from_shootdowns(), "{scheme}");
+        }
+    }
+}

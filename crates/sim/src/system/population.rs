@@ -171,3 +171,45 @@ fn add_run(runs: &mut Vec<Range<u64>>, first: u64, pages: u64) {
         _ => runs.push(first..first + pages),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use perforate_types::{Frame, PageRun, Permissions, SpaceId};
+
+    use super::*;
+
+    #[test]
+    fn runs_are_split_into_pieces() {
+        const PAGES: u64 = PIECE_BYTES / 4096;
+        let pieces = |run| pieces(run).map(|piece| (piece.start, piece.end)).collect::<Vec<_>>();
+        assert_eq!(pieces(5..5), []);
+        assert_eq!(pieces(5..6), [(5, 6)]);
+        assert_eq!(pieces(5..5 + PAGES), [(5, 5 + PAGES)]);
+        let two = [(5, 5 + PAGES), (5 + PAGES, 6 + PAGES)];
+        assert_eq!(pieces(5..6 + PAGES), two);
+    }
+
+    /// New pages and new nodes are written; what is only changed or removed is not.
+    #[test]
+    fn frames_of_pages_and_nodes_are_written() {
+        let (space, page) = (SpaceId(0), VirtualPage::new(0));
+        let permissions = Permissions::READ_WRITE;
+        let map = |frame, pages| {
+            let (run, frame) = (PageRun::new(space, page, pages), Frame::new(frame));
+            Update::Truth(Truth::Map { run, frame, permissions })
+        };
+        let node = |frame| {
+            let frame = Frame::new(frame);
+            Update::Table(TableOperation::AddNode { space, level: 1, page, frame, branch: 0 })
+        };
+        let entry = {
+            let (size, frame) = (PageSize::Size4K, Frame::new(99));
+            Update::Table(TableOperation::Map { space, page, size, frame, permissions })
+        };
+        let mut runs = Vec::new();
+        for update in [map(10, 3), map(13, 1), entry, node(14), map(16, 2), map(10, 1), node(18)] {
+            add_written_frames(&update, &mut runs);
+        }
+        assert_eq!(runs, [10..15, 16..18, 10..11, 18..19]);
+    }
+}

@@ -209,4 +209,33 @@ mod tests {
             Steadiness::Steady { after: 0, change: 0.0 }
         ));
     }
+
+    /// Without a timing model, slices count misses; stalls that fall between two moments count as none.
+    #[test]
+    fn slices_count_cycles_and_stalls_or_misses() {
+        let made = |timed| {
+            let mut slices = Slices::new(timed);
+            assert_eq!(slices.next(), u64::MAX, "not before measuring");
+            slices.start(0);
+            for number in 1..=100 {
+                slices.reach(&PartCounts {
+                    instructions: 100 * number,
+                    cycles: 300 * number,
+                    translation_stall_cycles: if number == 7 { 0 } else { 10 * number },
+                    l2_tlb_misses: 2 * number,
+                    ..PartCounts::default()
+                });
+            }
+            slices
+        };
+        let timed = made(true);
+        let batches = timed.batches();
+        assert_eq!((batches.cycles.len(), batches.cycles[1]), (20, 1_500));
+        // The seventh slice has no stall, and the eighth those of eight.
+        let stalls = &batches.translation_stall_cycles;
+        assert_eq!((stalls[0], stalls[1], stalls[2]), (50, 10 + 80 + 10 + 10, 50));
+        let counted = made(false);
+        assert_eq!(counted.slices[3].count, 2);
+        assert_eq!(timed.slices[3].count, 300);
+    }
 }

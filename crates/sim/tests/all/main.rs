@@ -28,3 +28,4 @@ mod storm;
 mod storms;
 mod sums;
 mod virtual_storm;
+mod whose_work;

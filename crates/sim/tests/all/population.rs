@@ -141,3 +141,23 @@ fn a_recorded_program_has_one_primary_region() {
     simulation.run(&chunk).unwrap();
     assert_eq!(pages(&simulation), 384 * MB / 4096);
 }
+
+/// A later area has the segment if it is larger by more than two blocks of 2MB, which rounding may explain.
+#[test]
+fn the_larger_area_has_the_segment() {
+    for (larger, expected) in [(66, 64), (68, 64), (70, 70), (128, 128)] {
+        let machine = Machine::load(Machine::DEFAULT).unwrap();
+        let system = SystemOptions { check: true, implicit_maps: false, counts_only: true };
+        let options = RunOptions { functional: true, system, warmup: 0 };
+        let segment = Composition::find("segment").unwrap();
+        let mut simulation = Simulation::new(&machine, segment, &memory(), 1, options).unwrap();
+        let mut chunk = Chunk::default();
+        chunk.events.push((0, map(START, 64 * MB, true)));
+        chunk.events.push((0, map(START + 1024 * MB, larger * MB, true)));
+        chunk.instructions.push(Instruction::default());
+        simulation.run(&chunk).unwrap();
+        let kernel = simulation.system().kernel();
+        let pages = kernel.segment(kernel.current()).unwrap().pages;
+        assert_eq!(pages, expected * MB / 4096, "{larger} MB");
+    }
+}
