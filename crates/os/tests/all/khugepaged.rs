@@ -498,3 +498,17 @@ fn a_request_collapses_whole_regions_and_is_no_scan() {
     pass(&mut machine);
     assert_eq!(counters(&machine, ["refused_absent", "refused_no_block"]), [1, 1]);
 }
+
+/// More than half of the pages must lie in place in one block for it to be the region's own.
+#[test]
+fn half_of_the_pages_in_place_are_not_enough() {
+    for (dropped, in_place) in [(0, 0), (1, 1)] {
+        let pages = (0..256).chain(257..512).chain([256]);
+        let mut machine = touched("perforated:promote=punch,hole-cost=0", pages);
+        let own = |page: &u64| machine.frame(BASE + page * PAGE) == Some(TOP + page);
+        assert_eq!((0..512).filter(own).count(), 256);
+        machine.event(advise(BASE + 300 * PAGE, dropped * PAGE, Advice::DontNeed));
+        pass(&mut machine);
+        assert_eq!(counters(&machine, ["promoted_in_place"]), [in_place], "{dropped}");
+    }
+}

@@ -324,3 +324,25 @@ fn a_merge_without_memory_fails() {
     assert_eq!(scan(&mut machine, 1), 1);
     assert_eq!(names.map(|name| machine.counter(name)), [1, 1, 1]);
 }
+
+/// A frame that lost a sharer takes another, although the frame made after it is full.
+#[test]
+fn the_first_of_two_full_frames_is_used_again() {
+    let mut machine = two_processes("base-pages");
+    machine
+        .kernel
+        .set_ksm(perforate_config::read("pages-to-scan=5000,max-page-sharing=3").unwrap());
+    for subpage in 0..3 {
+        set(&mut machine, FIRST, subpage, 1000);
+        set(&mut machine, SECOND, subpage, 1000);
+    }
+    assert_eq!(scan(&mut machine, 2), 4);
+    assert_eq!(machine.counter("ksm_pages_shared"), 2);
+    let first = frame(&machine, FIRST, 1).0;
+    machine.event(switch(0));
+    machine.event(unmap(BASE, PAGE));
+    assert_eq!(scan(&mut machine, 1), 0);
+    set(&mut machine, SECOND, 20, 1000);
+    assert_eq!(scan(&mut machine, 1), 1);
+    assert_eq!(frame(&machine, SECOND, 20), (first, false));
+}
