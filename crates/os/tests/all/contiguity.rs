@@ -149,11 +149,11 @@ fn moving_memory_from_below_the_gap_makes_it_contiguous() {
 fn slots_are_what_there_is_and_what_can_be_added() {
     let gap = IoGap { start_bytes: 4 * MB, end_bytes: 8 * MB, kept_bytes: None };
     for (memory_bytes, io_gap, hot_add_bytes, expected) in [
-        (16 * MB, None, 0, vec![0..4096]),
-        (16 * MB, None, 8 * MB, vec![0..6144]),
-        (16 * MB, None, 1, vec![0..5120]),
+        (16 * MB, None, 0, vec![0..4096; 1]),
+        (16 * MB, None, 8 * MB, vec![0..6144; 1]),
+        (16 * MB, None, 1, vec![0..5120; 1]),
         (5 * MB, None, 8 * MB, vec![0..1280, 2048..4096]),
-        (4 * MB, Some(gap), 0, vec![0..1024]),
+        (4 * MB, Some(gap), 0, vec![0..1024; 1]),
         (6 * MB, Some(gap), 0, vec![0..1024, 2048..2560]),
         (12 * MB, Some(gap), 4 * MB, vec![0..1024, 2048..5120]),
         (6 * MB, Some(gap), 4 * MB, vec![0..1024, 2048..2560, 3072..4096]),

@@ -488,7 +488,7 @@ fn cases() -> u32 {
 /// Defines storms of random actions, each a test, and lists all for the storms that are kept.
 macro_rules! storms {
     ($($name:ident = $run:expr;)*) => {
-        const STORMS: &[(&str, fn(&[Action]) -> Machine)] = &[$((stringify!($name), $run)),*];
+        const STORMS: &[(&str, Storm)] = &[$((stringify!($name), $run)),*];
 
         proptest! {
             #![proptest_config(ProptestConfig {
@@ -758,8 +758,11 @@ fn storm_in_a_snapshot(policy: &str, actions: &[Action]) -> Machine {
     used_before(policy, config, actions)
 }
 
+/// Performs a storm's actions on a machine of its own.
+type Storm = fn(&[Action]) -> Machine;
+
 /// Storms of which only those with fixed actions are run.
-const KEPT_ONLY: &[(&str, fn(&[Action]) -> Machine)] = &[
+const KEPT_ONLY: &[(&str, Storm)] = &[
     ("huge_pages", storm_of_huge_pages),
     ("aged_large_pages", |actions| {
         storm_in_aged_memory("thp", "kernel-build,free=30%,pinned=2%", actions)
