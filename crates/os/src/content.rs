@@ -117,4 +117,26 @@ mod tests {
         let zero = (0..512_000).filter(|&page| contents.identity(0, page) == ZERO_PAGE).count();
         assert!((zero as f64 / 512_000.0 - 0.04).abs() < 0.01, "4 % of all pages: {zero}");
     }
+
+    #[test]
+    fn kinds_of_content_never_meet() {
+        assert_eq!(written(5), 3 << 62 | 5);
+        assert_eq!(unique(3, 7), 2 << 62 | 3 << 36 | 7);
+        // 26 bits of the stream and 36 of the page, which has 52 in the upper half.
+        assert_eq!(unique(u64::MAX, u64::MAX), 2 << 62 | ((1 << 62) - 1));
+        assert_eq!(unique(1 << 26, 1 << 36), 2 << 62);
+        let of = |text: &str, stream, pages: std::ops::Range<u64>| -> Vec<u64> {
+            pages.map(|page| contents(text).identity(stream, page)).collect()
+        };
+        assert!(of("zero=100%", 0, 0..600).iter().all(|&identity| identity == ZERO_PAGE));
+        let run = of("duplicate=100%,distinct=5,run=8", 0, 8..16);
+        assert!(run.iter().all(|identity| identity >> 62 == 1 && identity << 2 >> 2 < 5));
+        // A run goes through the pool and begins again at its end.
+        assert!(run.windows(2).all(|pair| (pair[0] + 1 - pair[1]) % 5 == 0), "{run:x?}");
+        let none = of("zero=0%", 6, 0..3);
+        assert_eq!(none, [unique(6, 0), unique(6, 1), unique(6, 2)]);
+        let (text, other) = ("zero=50%,seed=1", "zero=50%,seed=2");
+        assert_ne!(of(text, 0, 0..64), of(other, 0, 0..64), "seeds differ");
+        assert_ne!(of(text, 0, 0..64), of(text, 1, 0..64), "programs differ");
+    }
 }

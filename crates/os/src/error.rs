@@ -228,3 +228,114 @@ pub fn size(bytes: u64) -> String {
         _ => format!("{}K", bytes.div_ceil(1 << 10)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_the_largest_unit_that_divides_them() {
+        for (bytes, text) in [
+            (0, "none"),
+            (1, "1K"),
+            (1024, "1K"),
+            (1025, "2K"),
+            (1 << 20, "1M"),
+            ((1 << 20) + 1, "1025K"),
+            ((1 << 20) - 1024, "1023K"),
+            (1 << 30, "1G"),
+            (3 << 29, "1536M"),
+            (5 << 40, "5120G"),
+        ] {
+            assert_eq!(size(bytes), text);
+        }
+    }
+
+    #[test]
+    fn each_error_is_one_sentence() {
+        let (space, page) = (SpaceId(3), VirtualPage::new(0x12));
+        let mode = "2MB".to_owned();
+        let known = page;
+        let place = format!("{known:?} of address space 3");
+        for (error, text) in [
+            (
+                OsError::OutOfMemory {
+                    asked_bytes: 4096,
+                    free_bytes: 0,
+                    memory_bytes: 1 << 30,
+                    enough_bytes: 3 << 20,
+                },
+                "out of memory: 4K asked, none of 1G free; at most 3M of memory are needed for all that \
+                 is mapped now"
+                    .to_owned(),
+            ),
+            (
+                OsError::InvalidMemory { memory_bytes: 7, reason: "odd" },
+                "memory of 7 bytes: odd".into(),
+            ),
+            (
+                OsError::NoShadowDirectories,
+                "perforated pages need page tables with shadow directories".into(),
+            ),
+            (
+                OsError::LargePagesWithGapTolerance { policy: "thp", mode },
+                "policy \"thp\" maps 2MB pages, and page tables in mode 2MB cannot hold them: an address \
+                 space has either 2MB-page PDEs or GT-PDEs (GTPTCR, G §3.7)"
+                    .into(),
+            ),
+            (OsError::UnknownSpace { space }, "no address space 3".into()),
+            (
+                OsError::InvalidRange { start: 4096, length_bytes: 5 },
+                "range of 5 bytes at 0x1000 is not in the 48-bit address space".into(),
+            ),
+            (OsError::TooManySpaces, "more than 65536 address spaces at once".into()),
+            (OsError::NotLarge { space, page }, format!("{place} is not part of a 2MB page")),
+            (OsError::AlreadyHole { space, page }, format!("{place} is a hole already")),
+            (OsError::NotHole { space, page }, format!("{place} is not a hole")),
+            (OsError::Occupied { space, page }, format!("{place} is occupied")),
+            (OsError::NotMapped { space, page }, format!("{place} is not mapped")),
+            (
+                OsError::SharedContent { space, page },
+                format!("{place} shares its frame: only a write gives it other content"),
+            ),
+            (
+                OsError::SharedMemory { space, page },
+                format!("{place} is shared memory that others map too: its data stay where they are"),
+            ),
+            (
+                OsError::SharingDiffers { space, page },
+                format!("{place} is not shared as the rest of its 2MB page is"),
+            ),
+            (
+                OsError::CopyOnWrite { space, page },
+                format!(
+                    "{place} has its frame in common with others until a write copies it: it cannot \
+                     become shared memory"
+                ),
+            ),
+            (
+                OsError::NoContiguousMemory { asked_bytes: 4 << 20, longest_bytes: 2 << 20 },
+                "no 4M of contiguous memory; the longest run that there is or that can be made has 2M"
+                    .into(),
+            ),
+            (
+                OsError::NoRoomToAdd { asked_bytes: 2 << 20, left_bytes: 4096 },
+                "no room to add 2M of memory: 4K can still be added".into(),
+            ),
+            (
+                OsError::PermissionsDiffer { space, page },
+                format!("{place} may not do what its 2MB mapping allows"),
+            ),
+        ] {
+            assert_eq!(error.to_string(), text);
+        }
+        let mechanism = |error: OsError| OsError::from(MechanismError::new(error));
+        let none = mechanism(OsError::TooManySpaces);
+        assert_eq!(none, mechanism(OsError::TooManySpaces));
+        assert_ne!(none, mechanism(OsError::NoShadowDirectories));
+        assert_eq!(none.to_string(), OsError::TooManySpaces.to_string());
+        let OsError::Mechanism(inside) = none else { unreachable!("just made") };
+        assert_eq!(inside.downcast_ref::<OsError>(), Some(&OsError::TooManySpaces));
+        assert!(inside.downcast_ref::<ConfigError>().is_none());
+    }
+}

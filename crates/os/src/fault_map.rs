@@ -165,4 +165,52 @@ mod tests {
         let clustered = perforate_config::read("clustered=5%");
         assert_eq!(clustered, Ok(FaultMap::Clustered(Share::percent(5))));
     }
+
+    #[test]
+    fn shares_are_rounded_to_whole_runs() {
+        let percent = |percent| Share::percent(percent);
+        for (map, frames, count) in [
+            (FaultMap::Uniform(percent(0)), 1000, 0),
+            // 2.4, 2.5 and 2.6 frames.
+            (FaultMap::Uniform(percent(1)), 240, 2),
+            (FaultMap::Uniform(percent(1)), 250, 3),
+            (FaultMap::Uniform(percent(1)), 260, 3),
+            (FaultMap::Uniform(percent(100)), 7, 7),
+            // Of 40 frames, two runs of 16 can be faulty; of 15 frames, none.
+            (FaultMap::Clustered(percent(100)), 40, 32),
+            (FaultMap::Clustered(percent(100)), 16, 16),
+            (FaultMap::Clustered(percent(100)), 15, 0),
+            (FaultMap::Clustered(percent(25)), 32, 16),
+            (FaultMap::Clustered(percent(24)), 32, 0),
+            (FaultMap::Uniform(percent(100)), 0, 0),
+        ] {
+            let found = map.frames(frames, 5).unwrap();
+            assert_eq!(found.len(), count, "{map} of {frames}");
+            assert!(found.is_sorted() && found.iter().all(|&frame| frame < frames));
+        }
+    }
+
+    #[test]
+    fn maps_are_written_and_empty_ones_are_known() {
+        for (map, text, is_none) in [
+            (FaultMap::Uniform(Share::percent(1)), "uniform=1%", false),
+            (FaultMap::Clustered(Share::percent(2)), "clustered=2%", false),
+            (FaultMap::Frames(vec![4, 7]), "2 frames", false),
+            (FaultMap::Frames(Vec::new()), "0 frames", true),
+            (FaultMap::Uniform(Share::NONE), "uniform=0%", true),
+            (FaultMap::Clustered(Share::NONE), "clustered=0%", true),
+        ] {
+            assert_eq!((map.to_string().as_str(), map.is_none()), (text, is_none));
+        }
+        let list = FaultMap::from_lines(" 63 \n#64\n").unwrap();
+        assert_eq!(list.frames(64, 0), Ok(vec![63]));
+        let error = list.frames(63, 0).unwrap_err().to_string();
+        assert_eq!(error, "frame 63 lies outside the memory of 63 frames");
+        let error = FaultMap::from_lines("1\n\n-2 # no\n").unwrap_err().to_string();
+        let expected = "line 3: expected the number of a frame, such as 17 or 0x20, not \"-2\"";
+        assert_eq!(error, expected);
+        let error = perforate_config::read::<FaultMap>("nowhere").unwrap_err().to_string();
+        let forms = "expected uniform=1%, clustered=1% or a file with one frame number a line";
+        assert!(error.starts_with("nowhere: ") && error.ends_with(forms), "{error}");
+    }
 }

@@ -293,4 +293,41 @@ mod tests {
             assert!(!error.contains('\n'));
         }
     }
+
+    #[test]
+    fn shares_may_fill_all_regions_and_round_to_whole_sub_pages() {
+        let whole = fragmentation("portion=60%,holes=1%,clustered,unusable=40%");
+        assert!((0..64).all(|region| whole.has_holes(1, region)));
+        for (text, holes) in [("0.09%", 0), ("0.1%", 1), ("0.29%", 1), ("0.3%", 2), ("100%", 512)] {
+            let all = fragmentation(&format!("portion=100%,holes={text},dispersed"));
+            let found = all.holes(1, 5).map_or(0, |holes| holes.count());
+            assert_eq!((found, all.has_holes(1, 5)), (holes, holes > 0), "{text}");
+        }
+        let default = fragmentation("portion=0%");
+        assert_eq!(default.distribution, Distribution::Clustered);
+        assert_eq!((default.align, default.allocated), (1, true));
+        assert_eq!((default.hole_share, default.unusable), (Share::NONE, Share::NONE));
+        let both = |text: &str| fragmentation(text).allocated;
+        assert!(both("portion=5%,holes=5%,clustered,allocated"));
+        assert!(!both("portion=5%,holes=5%,clustered,unallocated"));
+        assert!(!fragmentation("portion=1%,holes=0%,clustered").is_none());
+        let written = fragmentation("portion=1%,holes=2%,dispersed,align=2").to_string();
+        assert_eq!(written, "portion=1%,holes=2%,dispersed,align=2");
+    }
+
+    /// Draws are those of earlier versions: stored results depend on them.
+    #[test]
+    fn regions_and_holes_are_drawn_as_before() {
+        let text = "portion=25%,holes=1%,dispersed,unusable=10%";
+        let drawn = fragmentation(text);
+        let count = |region| drawn.holes(3, region).map_or(0, |holes| holes.count());
+        let holed: Vec<u64> = (64..128).filter(|&region| count(region) == 5).collect();
+        let unusable: Vec<u64> = (64..128).filter(|&region| count(region) == 512).collect();
+        assert_eq!((holed.len(), unusable.len()), (16, 7));
+        let places: Vec<usize> = drawn.holes(3, holed[0]).unwrap().iter().collect();
+        assert_eq!(
+            (&holed[..3], &unusable[..3], places),
+            ([68, 72, 73].as_slice(), [87, 95, 103].as_slice(), vec![59, 67, 118, 422, 470])
+        );
+    }
 }

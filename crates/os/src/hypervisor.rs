@@ -242,4 +242,75 @@ mod tests {
         hypervisor.take_back(&frames(&[4, 3, 9])).unwrap();
         assert_eq!(hypervisor.kernel().work().pages_unmapped - before, 2, "9 was never backed");
     }
+
+    fn hypervisor() -> Hypervisor {
+        let kernel = Kernel::new(KernelConfig::new(64 << 20), Box::new(BasePages)).unwrap();
+        let slots = [Frame::new(0)..Frame::new(1024), Frame::new(2048)..Frame::new(3072)];
+        Hypervisor::new(kernel, &slots).unwrap()
+    }
+
+    #[test]
+    fn a_guest_has_the_memory_of_its_slots() {
+        let mut hypervisor = hypervisor();
+        for (number, expected) in
+            [(0, true), (1023, true), (1024, false), (2047, false), (2048, true), (3072, false)]
+        {
+            let page = GuestFrame::new(number);
+            assert_eq!(hypervisor.has_memory(page), expected, "{number}");
+            let outcome = hypervisor.fault(page, AccessKind::Write).unwrap();
+            assert_eq!(outcome == FaultOutcome::Mapped, expected, "{number}");
+        }
+        // Backed in advance, without faults; a gap stays empty.
+        let faults = hypervisor.kernel().work().faults_4k;
+        hypervisor.back(1020..2050).unwrap();
+        assert_eq!(hypervisor.kernel().mapped_bytes() / 4096, 3 + 3 + 1);
+        assert_eq!(hypervisor.kernel().work().faults_4k, faults);
+        // Contiguous backing replaces what is mapped, with its data.
+        let first = hypervisor
+            .back_contiguously(GuestFrame::new(1016)..GuestFrame::new(1024))
+            .unwrap()
+            .number();
+        let space = hypervisor.kernel().space(hypervisor.space()).unwrap();
+        let frames = (1016..1024).map(|page| space.frame_of(page).map(Frame::number));
+        assert!(frames.eq((first..first + 8).map(Some)));
+        assert_eq!(first % 512, 1016 % 512, "the run begins at a block");
+        assert_eq!(hypervisor.kernel().work().frames_migrated, 4);
+        assert_eq!(hypervisor.kernel().check_invariants(), Ok(()));
+    }
+
+    #[test]
+    fn only_a_hypervisor_with_shadow_paging_has_shadow_tables() {
+        let page = VirtualPage::new(7);
+        let leaf = |space| ShadowLeaf {
+            space,
+            page,
+            size: perforate_types::PageSize::Size4K,
+            guest_frame: GuestFrame::new(5),
+            frame: Frame::new(9),
+            permissions: Permissions::READ,
+            is_in_tables: false,
+        };
+        let mut plain = hypervisor();
+        let of_host = plain.space();
+        assert_eq!(plain.shadow(&leaf(SpaceId(4))), Ok(()));
+        let unmap = |space| TableOperation::Unmap {
+            space,
+            page: VirtualPage::new(5),
+            size: perforate_types::PageSize::Size4K,
+        };
+        assert!(plain.shadow_tables().is_none() && plain.shadow_updates().is_none());
+        assert_eq!(plain.guest_changed(&unmap(SpaceId(4))), None);
+        let mut shadowed = hypervisor().with_shadow_paging(TableFormat::default());
+        shadowed.shadow(&leaf(SpaceId(4))).unwrap();
+        let entries = |hypervisor: &Hypervisor| hypervisor.shadow_tables().unwrap().entries();
+        assert_eq!(entries(&shadowed), 1);
+        // Other machines' memory is none of this guest's.
+        let other = shadowed.add_machine(&[Frame::new(0)..Frame::new(512)]).unwrap();
+        shadowed.host_changed(&unmap(other));
+        assert_eq!(entries(&shadowed), 1);
+        shadowed.host_changed(&unmap(of_host));
+        assert_eq!(entries(&shadowed), 0);
+        assert_eq!(shadowed.shadow_tables().unwrap().most(), (4, 1));
+        assert_eq!(shadowed.shadow_updates().unwrap().len(), 4 + 1 + 2);
+    }
 }

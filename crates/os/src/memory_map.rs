@@ -303,4 +303,60 @@ mod tests {
         assert_eq!(map.runs().len(), 2);
         assert_eq!((map.block(4), map.block(7), map.block(8)), (Some(free), Some(large), None));
     }
+
+    #[test]
+    fn what_can_go_and_what_is_kept_decide_the_class() {
+        use FrameClass::{
+            Absent, Free, Huge, Large, Movable, PageCache, Perforated, Reclaimable, Reserved,
+            Retired, Segment, Superpage, Unmovable,
+        };
+        for (parts, expected) in [
+            (&[(Superpage, 512)][..], BlockClass::Superpage),
+            (&[(Segment, 1), (Free, 511)], BlockClass::Segment),
+            (&[(Segment, 1), (Superpage, 511)], BlockClass::Superpage),
+            (&[(Superpage, 1), (Huge, 511)], BlockClass::Huge),
+            (&[(Huge, 1), (Large, 511)], BlockClass::Large),
+            (&[(Large, 1), (Perforated, 511)], BlockClass::Perforated),
+            (&[(PageCache, 384), (Movable, 128)], BlockClass::PageCache),
+            (&[(Reclaimable, 384), (Movable, 128)], BlockClass::Reclaimable),
+            (&[(Reclaimable, 383), (Movable, 129)], BlockClass::Mixed),
+            (&[(Reserved, 512)], BlockClass::Mixed),
+            (&[(Reserved, 1), (Free, 511)], BlockClass::PartlyFree),
+            (&[(Reclaimable, 1), (Free, 511)], BlockClass::PartlyFree),
+            (&[(PageCache, 1), (Retired, 511)], BlockClass::Mixed),
+            (&[(Reserved, 1), (Unmovable, 511)], BlockClass::Mixed),
+            (&[(Retired, 1), (Absent, 511)], BlockClass::Retired),
+            (&[], BlockClass::Free),
+        ] {
+            assert_eq!(block(parts).class(), expected, "{parts:?}");
+        }
+        let kept = block(&[(Unmovable, 5), (Retired, 7), (Reserved, 9), (Free, 491)]);
+        assert_eq!((kept.kept(), kept.holes()), (12, 0));
+        let names = FrameClass::ALL.map(FrameClass::name).join(" ");
+        let expected = "unmovable retired free reserved reclaimable page_cache movable perforated \
+                        large huge superpage segment absent";
+        assert_eq!(names, expected);
+        let names = BlockClass::ALL.map(BlockClass::name).join(" ");
+        let expected = "free partly_free page_cache reclaimable movable mixed unmovable retired \
+                        absent segment huge superpage large perforated";
+        assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn the_last_block_may_be_a_part() {
+        let frames = [(0, 1024), (1, 1024), (2, 1024), (1, 700), (0, 0)];
+        assert_eq!(
+            frames.map(|(number, frames)| block_frames(number, frames)),
+            [512, 512, 0, 188, 0]
+        );
+        let mut map = MemoryMap::default();
+        map.push(0, block(&[(FrameClass::Free, 512)]));
+        map.push(3, block(&[(FrameClass::Free, 512)]));
+        map.push(1, block(&[(FrameClass::Free, 100), (FrameClass::Movable, 3)]));
+        assert_eq!((map.blocks(), map.runs().len()), (4, 2));
+        let frames = [FrameClass::Free, FrameClass::Movable].map(|class| map.frames(class));
+        assert_eq!(frames, [3 * 512 + 100, 3]);
+        let blocks = [BlockClass::Free, BlockClass::PartlyFree].map(|class| map.blocks_of(class));
+        assert_eq!(blocks, [3, 1]);
+    }
 }

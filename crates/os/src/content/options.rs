@@ -99,4 +99,41 @@ mod tests {
         assert_eq!(contents.check(), Ok(()));
         assert_eq!(contents.to_string(), text);
     }
+
+    #[test]
+    fn every_limit_is_exact() {
+        let most = (1_u64 << 48) - 1;
+        for (text, problem) in [
+            ("default".to_owned(), ""),
+            ("zero=40%,duplicate=60%,distinct=1".into(), ""),
+            (
+                "zero=40%,duplicate=60.1%,distinct=1".into(),
+                "zero and duplicate are 100.1% together",
+            ),
+            ("zero=40%,regions=40%".into(), ""),
+            (
+                "zero=20%,duplicate=20.5%,distinct=1,regions=40%".into(),
+                "40.5% zero and duplicate pages do not fit into 40% of the regions",
+            ),
+            (format!("duplicate=1%,distinct={most}"), ""),
+            (
+                format!("duplicate=1%,distinct={}", most + 1),
+                "distinct=281474976710656 is not below 2^48",
+            ),
+            ("distinct=1".into(), "distinct contents without duplicate pages"),
+            ("zero=1%,run=512".into(), ""),
+            ("zero=1%,run=1".into(), ""),
+            ("zero=1%,run=0".into(), "run=0 is not a power of two from 1 to 512 pages"),
+            ("zero=1%,run=1024".into(), "run=1024 is not a power of two from 1 to 512 pages"),
+        ] {
+            let read: ContentDistribution = read(&text).expect(&text);
+            let found = read.check().err().map_or_else(String::new, |error| error.to_string());
+            assert_eq!(found, problem, "{text}");
+        }
+        let default = ContentDistribution::default();
+        assert_eq!(
+            default.to_string(),
+            "zero=0%,duplicate=0%,distinct=0,regions=100%,run=1,seed=0"
+        );
+    }
 }

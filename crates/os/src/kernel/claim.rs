@@ -157,4 +157,52 @@ mod tests {
             search.bound = 2;
         }
     }
+
+    struct Holes;
+
+    impl crate::Policy for Holes {
+        fn name(&self) -> &'static str {
+            "holes"
+        }
+
+        fn use_block(&self, holes: &HoleSet) -> BlockUse {
+            if holes.is_empty() {
+                BlockUse::Large
+            } else {
+                BlockUse::WithHoles(crate::HoleAllocation::Lazy)
+            }
+        }
+    }
+
+    /// A search goes on with the demand that the last one ended with, and with the next block.
+    #[test]
+    fn a_demand_that_no_block_met_is_not_made_again_in_a_round() {
+        let tables = crate::TableFormat { shadow_directories: true, ..Default::default() };
+        let config = crate::KernelConfig { tables, ..crate::KernelConfig::new((8 << 20) + 4096) };
+        let mut kernel = crate::Kernel::new(config, Box::new(Holes)).unwrap();
+        let core = &mut kernel.core;
+        // In each of four blocks, 300 frames are free: at least 256, and fewer than 384.
+        (0..4).for_each(|block| core.memory.take_range(block * 512..block * 512 + 212));
+        let mut found = Vec::new();
+        for _ in 0..5 {
+            let claimed = core.claim_block(false);
+            let block = claimed.map(|it| (it.block.number() / 512, it.holes.count()));
+            found.push((block, core.compaction.counts.blocks_scanned));
+        }
+        let expected = [
+            (Some((0, 212)), 5),
+            (Some((1, 212)), 6),
+            (Some((2, 212)), 7),
+            (Some((3, 212)), 8),
+            // A new round makes all four demands of all blocks.
+            (None, 8 + 16),
+        ];
+        assert_eq!(found, expected);
+        assert_eq!((core.compaction.counts.blocks_perforated, core.free_frames()), (4, 0));
+        // A search in vain is deferred.
+        assert!(core.claim_block(false).is_none());
+        assert_eq!(core.compaction.counts.blocks_scanned, 24);
+        assert!(core.claim_block(false).is_none());
+        assert_eq!(core.compaction.counts.blocks_scanned, 40);
+    }
 }

@@ -134,3 +134,34 @@ impl Core {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{BasePages, Kernel, KernelConfig, OtherUse};
+
+    /// A pass that empties a block ends the deferral: the next pass in vain is the first one again.
+    #[test]
+    fn success_makes_kcompactd_forget_its_failures() {
+        let config = KernelConfig::new(64 << 20);
+        let mut kernel = Kernel::new(config, Box::new(BasePages)).unwrap();
+        let core = &mut kernel.core;
+        // Two blocks of page cache, each half full.
+        let numbers: Vec<u64> =
+            (0..1024).map(|_| core.memory.add_other(OtherUse::PageCache, 1, 0).unwrap()).collect();
+        for number in numbers.into_iter().step_by(2) {
+            core.memory.remove_other(number);
+        }
+        assert_eq!(core.kcompactd_pass(), CompactionCounts::default(), "nobody woke it");
+        core.compaction.kcompactd.fruitless.failed();
+        let mut passes = Vec::new();
+        for _ in 0..6 {
+            core.compaction.kcompactd.wake();
+            let done = core.kcompactd_pass();
+            passes.push((done.blocks_scanned, done.blocks_emptied, done.frames_migrated));
+        }
+        let (asleep, in_vain) = ((0, 0, 0), (32, 0, 0));
+        let expected = [asleep, (32, 1, 256), in_vain, asleep, in_vain, asleep];
+        assert_eq!(passes, expected);
+    }
+}

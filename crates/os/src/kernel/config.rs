@@ -412,4 +412,176 @@ mod tests {
             assert_eq!(in_words(Size(bytes)), expected);
         }
     }
+
+    #[test]
+    fn daemons_and_histories_have_phrases() {
+        let of = |config: KernelConfig| config.phrases().join("; ");
+        let config = KernelConfig::default;
+        for (config, expected) in [
+            (
+                KernelConfig { khugepaged: Some(read("default").unwrap()), ..config() },
+                "khugepaged every 1000000 instructions (pages-to-scan=4096,max-ptes-none=511,\
+                 max-ptes-swap=64,max-ptes-shared=256,defrag=yes)",
+            ),
+            (
+                KernelConfig { ksm: Some(read("every=7").unwrap()), ..config() },
+                "same-page merging every 7 instructions (pages-to-scan=100,max-page-sharing=256)",
+            ),
+            (
+                KernelConfig { self_balloon: Some(read("blocks=3").unwrap()), ..config() },
+                "self-ballooning every 1000000 instructions (blocks=3)",
+            ),
+            (KernelConfig { age: Some(read("weeks").unwrap()), ..config() }, "aged: weeks"),
+            (
+                KernelConfig { faulty: Some(read("uniform=1%").unwrap()), ..config() },
+                "faulty: uniform=1%",
+            ),
+            (KernelConfig { mthp: Some(read("64K").unwrap()), ..config() }, "mTHP 64K"),
+            (
+                KernelConfig { compaction: Some(EarlyCompaction::Background), ..config() },
+                "compacted in the background",
+            ),
+            (KernelConfig { swap: Size(1), ..config() }, "0MB of swap"),
+            (KernelConfig { zones: ZoneLayout::Single, memory_bytes: 7, ..config() }, ""),
+        ] {
+            assert_eq!(of(config), expected);
+        }
+    }
+
+    #[test]
+    fn every_limit_is_exact() {
+        let contents = |text: &str| Some(read::<ContentDistribution>(text).unwrap());
+        let none = || KernelConfig::new(64 << 20);
+        let ksm = || Some(read("default").unwrap());
+        let balloon = || Some(read("default").unwrap());
+        let zones = |dma_bytes, dma32_bytes| ZoneLayout::Sizes { dma_bytes, dma32_bytes };
+        let frames = |frame| Some(FaultMap::Frames(vec![frame]));
+        let (age, fragmentation) =
+            (Some(read("weeks").unwrap()), Some(read("portion=1%,holes=1%,clustered").unwrap()));
+        for (config, expected) in [
+            (none(), ""),
+            (KernelConfig { swap: Size(64 << 40), ..none() }, ""),
+            (
+                KernelConfig { swap: Size((64 << 40) + 1), ..none() },
+                "swap: at most 64T can be simulated",
+            ),
+            (KernelConfig { hot_add: Size(4 << 40), ..none() }, ""),
+            (
+                KernelConfig { hot_add: Size((4 << 40) + 1), ..none() },
+                "hot-add: at most 4T can be added",
+            ),
+            (
+                KernelConfig { self_balloon: balloon(), ..none() },
+                "self-balloon: needs hot-add: without it there is no room for blocks",
+            ),
+            (KernelConfig { self_balloon: balloon(), hot_add: Size(1), ..none() }, ""),
+            (
+                KernelConfig { ksm: ksm(), ..none() },
+                "ksm: needs contents: without them no two pages are equal",
+            ),
+            (
+                KernelConfig { contents: contents("zero=1%"), ..none() },
+                "contents: has no effect without ksm",
+            ),
+            (KernelConfig { ksm: ksm(), contents: contents("zero=1%"), ..none() }, ""),
+            (
+                KernelConfig { ksm: ksm(), contents: contents("duplicate=1%"), ..none() },
+                "contents: duplicate pages need at least one distinct content",
+            ),
+            (KernelConfig { age, ..none() }, ""),
+            (KernelConfig { fragmentation, ..none() }, ""),
+            (
+                KernelConfig { age, fragmentation, ..none() },
+                "age: produces fragmentation, and fragmentation injects it: choose one",
+            ),
+            (KernelConfig { zones: zones(16 << 20, 48 << 20), ..none() }, ""),
+            (
+                KernelConfig { zones: zones(16 << 20, 52 << 20), ..none() },
+                "zones: the zones are larger than the memory",
+            ),
+            (KernelConfig { zones: zones(4096, 0), ..none() }, "zones: zones are multiples of 4M"),
+            (KernelConfig { faulty: frames(16_383), ..none() }, ""),
+            (
+                KernelConfig { faulty: frames(16_384), ..none() },
+                "faulty: frame 16384 lies outside the memory of 16384 frames",
+            ),
+        ] {
+            let found = config.check().err().map_or_else(String::new, |error| error.to_string());
+            assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn added_memory_comes_in_blocks_of_4mb() {
+        for (asked, bytes) in [(0, 0), (1, 4 << 20), (4 << 20, 4 << 20), ((4 << 20) + 1, 8 << 20)] {
+            let config = KernelConfig { hot_add: Size(asked), ..KernelConfig::default() };
+            assert_eq!((config.hot_add_bytes(), config.layout().hot_add_bytes), (bytes, bytes));
+        }
+    }
+
+    /// Nothing that is fragmented or faulty is as good as no option.
+    #[test]
+    fn shares_of_nothing_are_no_options() {
+        let config = |text: &str| serde_json::from_str::<KernelConfig>(text).expect("valid");
+        let none = config(r#"{"faulty": "uniform=0%", "fragmentation": {"portion": "0%"}}"#);
+        assert_eq!(none, KernelConfig::default());
+        let some = config(
+            r#"{"faulty": "uniform=1%",
+                "fragmentation": {"portion": "1%", "holes": "1%", "distribution": "clustered"}}"#,
+        );
+        assert!(some.faulty.is_some() && some.fragmentation.is_some());
+    }
+
+    #[test]
+    fn rows_say_where_options_belong() {
+        let rows = KernelConfig::rows();
+        let with = |wanted: fn(&perforate_config::Row<KernelConfig>) -> bool| -> Vec<&str> {
+            rows.iter().filter(|row| wanted(row)).map(|row| row.name).collect()
+        };
+        let said = ["fragmentation", "age", "faulty", "zones", "io_gap", "hot_add"];
+        assert_eq!(with(|row| row.snapshot_says), said);
+        let ignored =
+            ["fragmentation", "age", "faulty", "zones", "compaction", "defrag", "mthp", "ksm"];
+        assert_eq!(with(|row| row.ideal_ignores), ignored);
+        assert_eq!(with(|row| row.is_guest_only), ["self_balloon"]);
+        assert_eq!(with(|row| !row.is_rare), ["fragmentation", "age", "defrag", "khugepaged"]);
+        let known = crate::counters();
+        let done = rows.iter().filter_map(|row| Some((row.name, row.work?)));
+        let done: Vec<_> = done.map(|(name, work)| (name, work.missing, work.counters)).collect();
+        for (name, _, counters) in &done {
+            for counter in *counters {
+                assert!(known.iter().any(|known| known.id == *counter), "{name}: {counter}");
+            }
+        }
+        let found: Vec<_> =
+            done.iter().map(|(name, missing, all)| (*name, *missing, all.len())).collect();
+        let swap = "memory never was so short that the program's had to be swapped out";
+        let mthp =
+            "no first touch found an aligned block unmapped in its area, and free memory for it";
+        let expected = [
+            ("swap", swap, 1),
+            ("defrag", "no page fault lacked a 2MB block for which to compact memory", 1),
+            ("mthp", mthp, 7),
+            ("khugepaged", "it made no page larger", 3),
+            ("ksm", "it merged no pages", 1),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_table_at_the_top_and_large_directories_come_with_the_format() {
+        let plain = TableFormat::default();
+        let shadow = TableFormat { shadow_directories: true, ..plain };
+        let flat = TableFormat { flat_pages: 5, ..plain };
+        let gaps = |mode| TableFormat { gap_tolerance: Some(mode), ..plain };
+        for (format, top, order) in [
+            (plain, TopTable::None, 0),
+            (shadow, TopTable::HoleBitmap, 1),
+            (flat, TopTable::Flat { pages: 5 }, 0),
+            (gaps(GapTolerance::SINGLE_1M), TopTable::None, 2),
+            (gaps(GapTolerance::SINGLE_4M), TopTable::None, 0),
+        ] {
+            assert_eq!((format.top_table(), format.directory_order()), (top, order), "{format:?}");
+        }
+    }
 }

@@ -302,3 +302,77 @@ impl Core {
         OsError::OutOfMemory { asked_bytes, free_bytes, memory_bytes, enough_bytes }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use perforate_config::read;
+    use perforate_types::{Backing, Permissions, ProgramEvent, VirtualAddress};
+
+    use super::*;
+    use crate::{BasePages, Kernel};
+
+    const MB: u64 = 1 << 20;
+
+    /// A kernel of 64MB with 16MB that no program has touched.
+    fn kernel(fragmentation: Option<&str>) -> Kernel {
+        let fragmentation = fragmentation.map(|text| read(text).unwrap());
+        let config = KernelConfig { fragmentation, ..KernelConfig::new(64 * MB) };
+        let mut kernel = Kernel::new(config, Box::new(BasePages)).unwrap();
+        let map = ProgramEvent::Map {
+            start: VirtualAddress::new(1 << 30),
+            length: 16 * MB,
+            permissions: Permissions::READ_WRITE,
+            accessible: true,
+            backing: Backing::Anonymous,
+            shared: false,
+            populate: false,
+        };
+        kernel.event(&map).unwrap();
+        kernel
+    }
+
+    /// Size of memory that suffices, in MB, where 32MB of 64MB are free and a frame is asked for.
+    fn enough(kernel: &Kernel) -> u64 {
+        let error = OsError::OutOfMemory {
+            asked_bytes: 4096,
+            free_bytes: 32 * MB,
+            memory_bytes: 64 * MB,
+            enough_bytes: 0,
+        };
+        match kernel.core.with_estimate(error) {
+            OsError::OutOfMemory { asked_bytes: 4096, free_bytes, memory_bytes, enough_bytes } => {
+                assert_eq!((free_bytes, memory_bytes), (32 * MB, 64 * MB));
+                assert!(enough_bytes.is_multiple_of(MB));
+                enough_bytes / MB
+            }
+            error => panic!("{error}"),
+        }
+    }
+
+    #[test]
+    fn what_suffices_is_what_is_used_and_what_is_untouched() {
+        // 32 used, 16 × 1.02 = 16.32 untouched, a frame, 8 to spare: 56.32 and 1, rounded down.
+        assert_eq!(enough(&kernel(None)), 57);
+        // Others' data take 12.5 % of the memory that is touched: 32 + 18.36 + 8 + 1.
+        assert_eq!(enough(&kernel(Some("portion=50%,holes=25%,clustered"))), 59);
+        // A quarter of the memory is of no use: (32 − 16 + 16.32 + 8) ÷ 0.75 = 53.76, and 1.
+        let mut spoilt = kernel(None);
+        spoilt.core.memory.add_other(OtherUse::Kernel, 2048, 0).unwrap();
+        spoilt.core.memory.add_other(OtherUse::PageCache, 1024, 0).unwrap();
+        (0..1024).for_each(|frame| assert!(spoilt.core.memory.retire(Frame::new(frame))));
+        assert_eq!(enough(&spoilt), 54);
+        let other = OsError::TooManySpaces;
+        assert_eq!(spoilt.core.with_estimate(other.clone()), other);
+    }
+
+    #[test]
+    fn slots_of_address_spaces_are_used_again() {
+        let mut kernel = kernel(None);
+        let made = [(); 3].map(|()| kernel.create_space().unwrap().0);
+        assert_eq!(made, [1, 2, 3]);
+        kernel.destroy_space(SpaceId(2)).unwrap();
+        let gone = OsError::UnknownSpace { space: SpaceId(2) };
+        assert_eq!(kernel.destroy_space(SpaceId(2)), Err(gone));
+        assert_eq!([(); 2].map(|()| kernel.create_space().unwrap().0), [2, 4]);
+    }
+}

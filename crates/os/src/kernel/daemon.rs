@@ -46,3 +46,36 @@ impl<'de, C: DeserializeOwned> Deserialize<'de> for Daemon<C> {
         Ok(Self { every: every.unwrap_or(Count::new(Self::PERIOD)), knobs })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use perforate_config::read;
+
+    use super::*;
+    use crate::{KhugepagedConfig, KsmConfig, SelfBalloonConfig};
+
+    #[test]
+    fn a_thread_runs_every_million_instructions_unless_told_otherwise() {
+        let ksm = |text: &str| read::<Daemon<KsmConfig>>(text);
+        let default = Daemon { every: Count::new(1_000_000), knobs: KsmConfig::default() };
+        assert_eq!(ksm("default"), Ok(default));
+        assert_eq!(ksm("every=1"), Ok(Daemon { every: Count::new(1), ..default }));
+        let knobs = KsmConfig { pages_to_scan: Count::new(7), ..KsmConfig::default() };
+        assert_eq!(ksm("pages-to-scan=7"), Ok(Daemon { knobs, ..default }));
+        assert_eq!(ksm("every=20,pages-to-scan=7").unwrap().every.get(), 20);
+        for (text, reason) in [
+            ("every=0", "every: is at least 1, not 0"),
+            ("every=5,every=6", "every is given twice"),
+            ("evry=5", "there is no \"evry\"; did you mean every?"),
+            ("pages-to-scan=0", "pages-to-scan: is at least 1, not 0"),
+        ] {
+            assert_eq!(ksm(text).unwrap_err().to_string(), reason);
+        }
+        let balloon: Daemon<SelfBalloonConfig> = read("default").unwrap();
+        assert_eq!((balloon.every.get(), balloon.knobs.blocks.get()), (1_000_000, 16));
+        let khugepaged: Daemon<KhugepagedConfig> = read("default").unwrap();
+        assert_eq!((khugepaged.every.get(), khugepaged.knobs), (1_000_000, Default::default()));
+        assert_eq!(read::<SelfBalloonConfig>("blocks=1").unwrap().blocks.get(), 1);
+        assert!(read::<SelfBalloonConfig>("blocks=0").is_err());
+    }
+}

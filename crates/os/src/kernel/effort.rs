@@ -122,4 +122,58 @@ mod tests {
         let end = VirtualAddress::new(BASE.value() + 4096);
         assert_eq!(kernel.effort_of(&ProgramEvent::Brk { start: BASE, end }), own + 17);
     }
+
+    #[test]
+    fn the_work_of_every_event_is_estimated() {
+        let config =
+            KernelConfig { swap: perforate_config::Size(4096), ..KernelConfig::new(1 << 20) };
+        let mut kernel = Kernel::new(config, Box::new(BasePages)).unwrap();
+        kernel.event(&map(65_536, true)).unwrap();
+        let start = BASE;
+        let second = VirtualAddress::new(2 << 30);
+        let heap = |end| ProgramEvent::Brk { start: second, end: VirtualAddress::new(end) };
+        kernel.event(&heap(second.value() + 5 * 4096)).unwrap();
+        // 16 mapped pages, two areas: 16 + 2 × 16 for all, and at most a page and a record for one page.
+        let (all, one) = (48, 1 + 16);
+        let permissions = Permissions::READ;
+        let length = 4096;
+        let advise = |advice| ProgramEvent::Advise { start, length: 1 << 40, advice };
+        let process = |process| ProgramEvent::Exit { process: ProcessId(process) };
+        for (event, cost) in [
+            (ProgramEvent::Protect { start, length, permissions, accessible: true }, one),
+            (ProgramEvent::Unmap { start, length: 4097 }, 2 + 2 * 16),
+            (ProgramEvent::Unmap { start, length: 0 }, 0),
+            // A length without an end in the address space costs nothing, as it is refused.
+            (ProgramEvent::Unmap { start, length: u64::MAX }, 0),
+            (advise(Advice::DontNeed), all),
+            (advise(Advice::Other(24)), all),
+            // Memory and swap have 257 pages.
+            (advise(Advice::Other(22)), 257),
+            (advise(Advice::Other(23)), 257),
+            (advise(Advice::Other(25)), 257),
+            (map(4096, true), one + 1),
+            (
+                ProgramEvent::Remap {
+                    from: start,
+                    from_length: length,
+                    to: second,
+                    to_length: 1 << 40,
+                },
+                one + all,
+            ),
+            (heap(second.value() + 5 * 4096), 0),
+            (heap(second.value() + 4 * 4096), one),
+            (heap(second.value() + 6 * 4096), one),
+            (ProgramEvent::Exec, all),
+            (process(0), all),
+            (process(9), 0),
+            (ProgramEvent::Fork { child: ProcessId(9) }, 2 * all),
+            (ProgramEvent::Fork { child: ProcessId(0) }, 3 * all),
+            (ProgramEvent::Gap { instructions: 5 }, 0),
+        ] {
+            assert_eq!(kernel.effort_of(&event), 1 + cost + PAGES_PER_RECORD, "{event:?}");
+        }
+        kernel.create_space().unwrap();
+        assert_eq!(kernel.effort_of(&process(9)), 1 + 2 * PAGES_PER_RECORD, "a second space");
+    }
 }

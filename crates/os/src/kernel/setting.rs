@@ -25,3 +25,27 @@ impl Setting {
         none.then(|| format!("no {}scheme here has {property}", self.side))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{BasePages, Thp};
+
+    #[test]
+    fn a_property_is_lacking_if_no_policy_has_it() {
+        let setting = |side, policies| Setting {
+            policies,
+            side,
+            is_virtual: false,
+            has_segments: false,
+            switches_modes: false,
+        };
+        let lacks = |setting: &Setting| setting.lacks("2MB pages", |policy| policy.maps_large());
+        let none = lacks(&setting("", vec![Box::new(BasePages)]));
+        assert_eq!(none.as_deref(), Some("no scheme here has 2MB pages"));
+        let of_host = lacks(&setting("host's ", Vec::new()));
+        assert_eq!(of_host.as_deref(), Some("no host's scheme here has 2MB pages"));
+        let one = setting("", vec![Box::new(BasePages), Box::new(Thp::new("thp"))]);
+        assert_eq!(lacks(&one), None);
+    }
+}

@@ -431,3 +431,171 @@ impl Ledger {
         self.done.frames_migrated += frames;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use perforate_types::{Frame, GapTolerance, PageSize, Permissions};
+
+    use super::*;
+
+    #[test]
+    fn each_first_touch_is_cleared_and_counted_as_its_kind() {
+        use FirstTouch::{Folio, Hole, Huge, Large, Page, Run, Superpage, WithHoles};
+        let none = Work::default();
+        for (what, cleared, fault, subpages) in [
+            (Page, Work { frames_zeroed_4k: 1, ..none }, Work { faults_4k: 1, ..none }, 0),
+            (Hole, Work { frames_zeroed_4k: 1, ..none }, Work { faults_4k: 1, ..none }, 0),
+            (
+                Folio { pages: 16 },
+                Work { frames_zeroed_4k: 16, ..none },
+                Work { faults_folio: 1, ..none },
+                15,
+            ),
+            (Large, Work { blocks_zeroed_2m: 1, ..none }, Work { faults_2m: 1, ..none }, 0),
+            (Huge, Work { blocks_zeroed_1g: 1, ..none }, Work { faults_1g: 1, ..none }, 0),
+            (
+                Superpage { pages: 1024 },
+                Work { blocks_zeroed_2m: 2, ..none },
+                Work { faults_superpage: 1, ..none },
+                0,
+            ),
+            (
+                Run { cleared: 1030 },
+                Work { blocks_zeroed_2m: 2, frames_zeroed_4k: 6, ..none },
+                Work { faults_segment: 1, ..none },
+                0,
+            ),
+            (
+                WithHoles { in_place: 500 },
+                Work { frames_zeroed_4k: 500, ..none },
+                Work { faults_perforated: 1, ..none },
+                0,
+            ),
+        ] {
+            for clears in [false, true] {
+                let mut ledger = Ledger { clears, ..Ledger::default() };
+                ledger.bring_in(what);
+                assert_eq!(ledger.done, if clears { cleared } else { none }, "{what:?}");
+                assert_eq!(ledger.subpages_mapped, subpages, "{what:?}");
+                let before = ledger.done;
+                ledger.first_touch();
+                assert_eq!(ledger.done - before, fault, "{what:?}");
+            }
+            let mut joined = Ledger { clears: true, ..Ledger::default() };
+            joined.join(what);
+            joined.first_touch();
+            assert_eq!(joined.done, fault, "{what:?}: what others have is not cleared");
+        }
+        let mut filled = Ledger::default();
+        filled.bring_in(WithHoles { in_place: 3 });
+        filled.bring_in(Hole);
+        filled.first_touch();
+        assert_eq!(
+            filled.done,
+            Work { faults_perforated: 1, ..none },
+            "holes come with their page"
+        );
+    }
+
+    #[test]
+    fn one_batch_invalidates_an_address_once_or_flushes_all() {
+        let at = |space, page| (SpaceId(space), VirtualPage::new(page));
+        let page = |(space, page)| Shootdown::Page { space, page };
+        let bitmap = |(space, page)| Shootdown::Bitmap { space, page };
+        let large = |(space, page)| Shootdown::Large { space, page, size: PageSize::Size2M };
+        let mode = GapTolerance::SINGLE_1M;
+        let superpage = Shootdown::Superpage { space: SpaceId(0), page: VirtualPage::new(0), mode };
+        let flush = Shootdown::Space { space: SpaceId(0) };
+        let many: Vec<Shootdown> = (0..34).map(|number| page(at(0, number))).collect();
+        for (shootdowns, entries, flushes) in [
+            (&[][..], 0, 0),
+            (&[page(at(0, 7)), bitmap(at(0, 7)), large(at(0, 7))], 1, 0),
+            (&[page(at(0, 7)), page(at(1, 7)), page(at(0, 7)), page(at(0, 8))], 4, 0),
+            (&[page(at(0, 7)), flush], 0, 1),
+            (&[superpage], 0, 1),
+            (&many[..33], 33, 0),
+            (&many[..], 0, 1),
+        ] {
+            let mut ledger = Ledger::default();
+            shootdowns.iter().for_each(|&shootdown| ledger.shootdown(shootdown));
+            assert_eq!(ledger.is_waiting(), !shootdowns.is_empty());
+            let total = ledger.total();
+            ledger.send();
+            assert_eq!(total, ledger.done, "what waits counts as sent");
+            let batches = u64::from(!shootdowns.is_empty());
+            let found = (total.entries_invalidated, total.spaces_flushed, total.shootdown_batches);
+            assert_eq!(found, (entries, flushes, batches), "{shootdowns:?}");
+            assert!(!ledger.is_waiting());
+            // The next batch begins anew, also with the address of the last one.
+            ledger.shootdown(page(at(0, 8)));
+            assert_eq!(ledger.total().entries_invalidated, entries + 1);
+            let kinds =
+                Work { entries_invalidated: 0, spaces_flushed: 0, shootdown_batches: 0, ..total };
+            assert_eq!(kinds.apart_from_shootdowns(), Work::default());
+        }
+    }
+
+    #[test]
+    fn operations_on_tables_are_counted_by_kind() {
+        let (space, page, size) = (SpaceId(0), VirtualPage::new(0), PageSize::Size4K);
+        let (frame, permissions) = (Frame::new(5), Permissions::READ);
+        let none = Work::default();
+        for (operation, expected) in [
+            (
+                TableOperation::AddNode { space, level: 1, page, frame, branch: 0 },
+                Work { frames_zeroed_tables: 1, ..none },
+            ),
+            (TableOperation::RemoveNode { space, level: 1, page, branch: 0 }, none),
+            (
+                TableOperation::Map { space, page, size, frame, permissions },
+                Work { pages_mapped: 1, ..none },
+            ),
+            (TableOperation::Unmap { space, page, size }, Work { pages_unmapped: 1, ..none }),
+            (
+                TableOperation::Protect { space, page, size, permissions },
+                Work { pages_protected: 1, ..none },
+            ),
+            (
+                TableOperation::Join { space, page, contiguity: None },
+                Work { entries_joined: 16, ..none },
+            ),
+        ] {
+            let mut ledger = Ledger::default();
+            ledger.table(&operation);
+            assert_eq!(ledger.done, expected, "{operation:?}");
+        }
+        let mut ledger = Ledger { subpages_mapped: 3, ..Ledger::default() };
+        ledger.done.pages_mapped = 10;
+        ledger.scanned(5);
+        ledger.migrated(6);
+        assert_eq!((ledger.pages_brought_in(), ledger.done.frames_scanned), (7, 5));
+        assert_eq!(ledger.done.frames_migrated, 6);
+    }
+
+    #[test]
+    fn figures_of_work_have_labels_and_sums() {
+        let labelled = Work::FIGURES.iter().filter_map(|figure| Some((figure.id, figure.label?)));
+        let expected = [
+            ("work_large_pages_split", "2MB pages split"),
+            ("work_subpages_patched", "holes patched"),
+        ];
+        assert!(labelled.eq(expected));
+        for figure in Work::FIGURES {
+            let name = figure.id.strip_prefix("work_").expect("work");
+            let (is_fault, is_shootdown) =
+                (name.starts_with("faults_"), name.starts_with("shootdowns_"));
+            let sum = figure.part.map(|(sum, part, _)| (sum, part));
+            let expected = match (is_fault, is_shootdown) {
+                (true, _) => Some(("work_faults", name)),
+                (_, true) => Some(("work_shootdowns", name)),
+                _ => None,
+            };
+            assert_eq!(sum, expected, "{name}");
+            let (group, prominence) = match figure.label {
+                Some(_) => ("Memory", Prominence::Table),
+                None => ("Operating system's work", Prominence::Listed),
+            };
+            assert_eq!((figure.group, figure.prominence), (group, prominence), "{name}");
+        }
+    }
+}

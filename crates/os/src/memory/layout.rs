@@ -242,4 +242,74 @@ mod tests {
         assert_eq!(memory.hot_add(1096), Ok(7096..8192));
         memory.check(crate::memory::Recount::default()).expect("records agree");
     }
+
+    #[test]
+    fn gaps_begin_and_end_at_their_limits() {
+        assert_eq!(perforate_config::read("pc"), Ok(IoGap::PC));
+        assert_eq!(perforate_config::read("reclaimed"), Ok(IoGap::RECLAIMED));
+        assert_eq!((IoGap::PC.start_bytes, IoGap::PC.end_bytes), (3 << 30, 4 << 30));
+        assert_eq!(IoGap::RECLAIMED.kept_bytes, Some(256 << 20));
+        let nothing = Err("nothing lies below the I/O gap");
+        let ends = Err("the I/O gap ends before it begins");
+        let odd = Err("the I/O gap begins at a multiple of 4096 and ends at a multiple of 4M");
+        let more = Err("more is kept below the I/O gap than fits");
+        let megabyte = 1 << 20;
+        for (start_bytes, end_bytes, kept_bytes, expected) in [
+            (4 * megabyte, 8 * megabyte, None, Ok(())),
+            (4096, 4 * megabyte, None, Ok(())),
+            (8 * megabyte - 4096, 8 * megabyte, Some(4096), Ok(())),
+            (8 * megabyte, 8 * megabyte, None, ends),
+            (4 * megabyte, 8 * megabyte, Some(4 * megabyte), Ok(())),
+            (4 * megabyte, 8 * megabyte, Some(4 * megabyte + 4096), more),
+            (4 * megabyte, 8 * megabyte, Some(0), nothing),
+            (0, 8 * megabyte, Some(4096), nothing),
+            (4 * megabyte, 8 * megabyte, Some(4095), odd),
+            (4095, 8 * megabyte, None, odd),
+            (4 * megabyte, 10 * megabyte, None, odd),
+        ] {
+            let gap = IoGap { start_bytes, end_bytes, kept_bytes };
+            assert_eq!(gap.check(), expected, "{gap:?}");
+        }
+        let kept = IoGap { start_bytes: 4 << 20, end_bytes: 8 << 20, kept_bytes: Some(8192) };
+        let place = |frames| FrameLayout { io_gap: Some(kept), hot_add_bytes: 0 }.place(frames);
+        assert_eq!(place(2), Ok((vec![0..2; 1], 1024..1024)));
+        assert_eq!(place(3), Ok((vec![0..2, 2048..2049], 3072..3072)));
+        let odd = FrameLayout { io_gap: None, hot_add_bytes: 4097 };
+        assert_eq!(odd.place(1), Err("memory to be added is a multiple of 4096 bytes"));
+    }
+
+    #[test]
+    fn memory_is_as_small_and_as_large_as_can_be() {
+        let make = |bytes, table, hot_add_bytes| {
+            let layout = FrameLayout { io_gap: None, hot_add_bytes };
+            let made = PhysicalMemory::with_layout(bytes, table, ZoneLayout::Single, layout);
+            made.map(|memory| memory.zones().free_frames()).map_err(|error| error.to_string())
+        };
+        let none = TopTable::None;
+        let bits = "physical addresses have 52 bits, at most 4096 TB";
+        let small = "too small to map a single page; 64KB is the least";
+        let flat = "too small for the flat table of the guest's memory";
+        for (bytes, table, hot_add_bytes, expected) in [
+            (8 * 4096, none, 0, Ok(8)),
+            (7 * 4096, none, 0, Err(small)),
+            (9 * 4096, TopTable::HoleBitmap, 0, Ok(8)),
+            (8 * 4096, TopTable::HoleBitmap, 0, Err(small)),
+            (10 * 4096, TopTable::Flat { pages: 1024 }, 0, Ok(8)),
+            (10 * 4096, TopTable::Flat { pages: 1025 }, 0, Err(flat)),
+            (8 * 4096 + 1, none, 0, Err("not a multiple of 4096 bytes")),
+            (1 << 52, none, 0, Ok(1 << 40)),
+            ((1 << 52) + 4096, none, 0, Err(bits)),
+            (8 * 4096, none, 1 << 52, Ok(8)),
+            (8 * 4096, none, (1 << 52) + 4096, Err(bits)),
+            (8 * 4096, none, 1, Err("memory to be added is a multiple of 4096 bytes")),
+        ] {
+            let expected = expected.map_err(|reason| format!("memory of {bytes} bytes: {reason}"));
+            assert_eq!(make(bytes, table, hot_add_bytes), expected);
+        }
+        // A bit for each frame: 128MB fill a frame of the bitmap.
+        let frames = [1, 32_768, 32_769].map(|end| TopTable::HoleBitmap.frames(end));
+        assert_eq!(frames, [1, 1, 2]);
+        let frames = [1, 512, 513].map(|pages| TopTable::Flat { pages }.frames(7));
+        assert_eq!((frames, TopTable::None.frames(7)), ([1, 1, 2], 0));
+    }
 }

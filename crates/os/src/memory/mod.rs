@@ -577,3 +577,118 @@ pub(crate) fn blocks_of_huge(run: Frame) -> impl Iterator<Item = Frame> {
 pub fn complement(holes: &HoleSet) -> HoleSet {
     HoleSet::from_words(holes.words().map(|word| !word))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn memory(blocks: u64) -> PhysicalMemory {
+        PhysicalMemory::new(blocks << 21, ZoneLayout::Single).expect("valid")
+    }
+
+    fn parked(memory: &PhysicalMemory) -> Vec<(u64, u64)> {
+        let all = memory.parked_fragments();
+        let mut all: Vec<_> = all.map(|it| (it.region, it.block.number() >> 9)).collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// Others' data stay in their frames for the next mapping of a region, and are counted once.
+    #[test]
+    fn a_region_has_its_fragment_back() {
+        let mut memory = memory(8);
+        let holes: HoleSet = (0..100).collect();
+        let all = 8 * 512;
+        let made = memory.allocate_fragment(7, &holes).expect("a block is free");
+        assert_eq!((made.region, memory.foreign_frames()), (7, 100));
+        assert_eq!(memory.zones.free_frames(), all - 512);
+        memory.release_block(made.block, &complement(&holes));
+        memory.park(made);
+        assert_eq!(parked(&memory), [(7, made.block.number() >> 9)]);
+        assert_eq!(memory.zones.free_frames(), all - 100);
+        assert_eq!(memory.allocate_fragment(7, &holes), Some(made), "it is as it was");
+        assert_eq!((parked(&memory), memory.foreign_frames()), (vec![], 100));
+        memory.release_block(made.block, &complement(&holes));
+        memory.park(made);
+        // A frame in place is in use: the data move to another block.
+        assert!(memory.take(made.block.add(300)));
+        let moved = memory.allocate_fragment(7, &holes).expect("another block is free");
+        assert_ne!(moved.block, made.block);
+        assert_eq!((parked(&memory), memory.foreign_frames()), (vec![], 100));
+        assert_eq!(memory.zones.free_frames(), all - 512 - 1);
+        // Another region needs data of its own.
+        let other = memory.occupy_fragment(8, &holes).expect("a third block is free");
+        assert_eq!((other.region, memory.foreign_frames()), (8, 200));
+        assert_eq!(memory.zones.free_frames(), all - 512 - 1 - 100);
+        memory.park(other);
+        assert_eq!(memory.occupy_fragment(8, &holes), Some(other), "whatever is in place");
+        assert_eq!((parked(&memory), memory.foreign_frames()), (vec![], 200));
+        // Of two fragments of a region, the first that is free.
+        memory.park(other);
+        memory.park(Fragment { region: 8, ..moved });
+        assert!(memory.take(other.block.add(511)));
+        memory.release_block(moved.block, &complement(&holes));
+        let found = memory.allocate_fragment(8, &holes).map(|it| it.block);
+        assert_eq!((found, parked(&memory).len()), (Some(moved.block), 1));
+    }
+
+    #[test]
+    fn holes_are_injected_into_free_frames_of_the_highest_zone() {
+        let mut memory = memory(4);
+        assert!(memory.take(Frame::new(512)));
+        let holes: HoleSet = [0, 5].into_iter().collect();
+        memory.inject_holes(1..100, |block| (block != 2).then_some(holes));
+        let drawn = [(Frame::new(512), [5].into_iter().collect()), (Frame::new(1536), holes)];
+        assert_eq!(memory.drawn_holes(), drawn);
+        assert_eq!(memory.foreign_frames(), 3);
+        assert_eq!(memory.zones.free_frames(), 4 * 512 - 1 - 3);
+    }
+
+    #[test]
+    fn faulty_frames_below_the_table_at_the_top_are_retired_once() {
+        let mut memory = memory(4);
+        memory.retire_all(&[0, 7, 2047, 2048]);
+        assert_eq!(memory.retired_frames(), 3);
+        memory.retire_all(&[7]);
+        assert!(!memory.retire(Frame::new(7)));
+        assert_eq!((memory.retired_frames(), memory.zones.free_frames()), (3, 2045));
+        assert_eq!(memory.retired_within(&(0..8)), [Frame::new(0), Frame::new(7)]);
+        assert_eq!(memory.retired_within(&(1..7)), []);
+        assert_eq!(memory.retired_within(&(7..2048)), [Frame::new(7), Frame::new(2047)]);
+    }
+
+    #[test]
+    fn small_pieces_and_whole_blocks_are_told_apart() {
+        let mut memory = memory(8);
+        assert_eq!((memory.whole_free_blocks(), memory.small_free_frames()), (8, 0));
+        assert!(memory.take(Frame::new(5)));
+        assert_eq!((memory.whole_free_blocks(), memory.small_free_frames()), (7, 511));
+        assert!(memory.has_free(0) && memory.has_free(10) && memory.has_free_block());
+        memory.take_range(1024..8 * 512);
+        assert_eq!((memory.whole_free_blocks(), memory.has_free(10)), (1, false));
+        assert!(memory.has_free_block());
+        memory.take_range(512..1024);
+        assert!(!memory.has_free_block() && memory.has_free(8));
+        assert_eq!((memory.whole_free_blocks(), memory.small_free_frames()), (0, 511));
+    }
+
+    #[test]
+    fn pages_with_holes_set_their_block_aside() {
+        let mut memory = memory(2);
+        let block = Frame::new(0);
+        memory.take_range(512..1024);
+        assert!(memory.take(block));
+        let places = [(SpaceId(0), VirtualPage::new(512)), (SpaceId(1), VirtualPage::new(1024))];
+        places.iter().for_each(|&(space, page)| memory.add_holed(block, space, page));
+        assert_eq!(memory.holed_pages_of(block), places);
+        memory.allocate_page().expect("a place of a hole");
+        assert_eq!(memory.hole_places_taken(), 1);
+        memory.remove_holed(block, places[0].0, places[0].1);
+        assert_eq!(memory.holed_pages_of(block), [places[1]]);
+        memory.allocate_page().expect("a place of a hole");
+        assert_eq!(memory.hole_places_taken(), 2);
+        memory.remove_holed(block, places[1].0, places[1].1);
+        memory.allocate_page().expect("an ordinary frame");
+        assert_eq!((memory.hole_places_taken(), memory.holed_pages_of(block).len()), (2, 0));
+    }
+}

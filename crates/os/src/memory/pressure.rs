@@ -218,3 +218,137 @@ impl PhysicalMemory {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ZoneLayout;
+
+    fn memory() -> PhysicalMemory {
+        PhysicalMemory::new(64 << 20, ZoneLayout::Single).expect("valid")
+    }
+
+    /// Leaves this number of frames free.
+    fn leave_free(memory: &mut PhysicalMemory, frames: u64) {
+        while memory.zones.free_frames() > frames {
+            memory.zones.allocate(0, MigrateType::Movable).expect("one is free");
+        }
+    }
+
+    /// Linux's `min_free_kbytes` is 4·√KB, and at most 256MB.
+    #[test]
+    fn watermarks_grow_with_the_root_of_memory() {
+        for (frames, low_frames, high_frames) in [
+            (0, 0, 0),
+            (1024, 80, 96),
+            (16_384, 320, 384),
+            (1 << 28, 40_960, 49_152),
+            (1 << 30, 81_920, 98_304),
+            (1 << 32, 81_920, 98_304),
+        ] {
+            assert_eq!(Watermarks::of(frames), Watermarks { low_frames, high_frames }, "{frames}");
+        }
+    }
+
+    #[test]
+    fn page_cache_goes_before_slab_and_the_oldest_first() {
+        let mut memory = memory();
+        let slab = memory.add_other(OtherUse::Slab, 100, 0).unwrap();
+        let oldest = memory.add_other(OtherUse::PageCache, 100, 0).unwrap();
+        memory.add_other(OtherUse::Kernel, 100, 0).unwrap();
+        let newest = memory.add_other(OtherUse::PageCache, 60, 0).unwrap();
+        assert_eq!(memory.reclaimable_frames(), 260);
+        let reclaims = |memory: &PhysicalMemory| {
+            let Pressure { reclaims, page_cache_frames, slab_frames } = memory.pressure();
+            (reclaims, page_cache_frames, slab_frames)
+        };
+        // 320 is not short of the low watermark; 319 is, and reclaim goes on up to 384.
+        leave_free(&mut memory, 320);
+        assert!(!memory.is_short());
+        leave_free(&mut memory, 319);
+        assert!(memory.is_short());
+        memory.allocate(0, MigrateType::Movable).unwrap();
+        assert_eq!((memory.zones.free_frames(), reclaims(&memory)), (418, (1, 100, 0)));
+        assert!(memory.other_frame(oldest).is_none() && memory.other_frame(newest).is_some());
+        leave_free(&mut memory, 384);
+        memory.reclaim();
+        assert_eq!(reclaims(&memory), (1, 100, 0), "enough is free");
+        leave_free(&mut memory, 300);
+        memory.reclaim();
+        assert_eq!((memory.zones.free_frames(), reclaims(&memory)), (460, (2, 160, 100)));
+        assert!(memory.other_frame(slab).is_none());
+        leave_free(&mut memory, 300);
+        memory.reclaim();
+        assert_eq!(reclaims(&memory), (2, 160, 100), "kernel data stay");
+        let kernel = OtherUse::ALL.map(|usage| memory.other_frames(usage));
+        assert_eq!(kernel, [0, 0, 0, 100, 0, 0]);
+    }
+
+    #[test]
+    fn page_cache_is_dropped_up_to_what_is_wanted() {
+        let mut memory = memory();
+        for _ in 0..3 {
+            memory.add_other(OtherUse::PageCache, 10, 0).unwrap();
+        }
+        memory.add_other(OtherUse::Slab, 10, 0).unwrap();
+        let free = memory.zones.free_frames();
+        memory.drop_page_cache(free);
+        assert_eq!(memory.zones.free_frames(), free);
+        memory.drop_page_cache(free + 1);
+        assert_eq!(memory.zones.free_frames(), free + 10);
+        memory.drop_page_cache(u64::MAX);
+        assert_eq!(memory.zones.free_frames(), free + 30);
+        assert_eq!(memory.other_frames(OtherUse::Slab), 10);
+        assert_eq!(memory.pressure(), Pressure::default(), "nothing was short");
+    }
+
+    #[test]
+    fn an_allocation_that_does_not_fit_leaves_nothing_behind() {
+        let mut memory = memory();
+        memory.add_other(OtherUse::Kernel, 8, 2).unwrap();
+        let free = memory.zones.free_frames();
+        assert_eq!(free, 16_384 - 32);
+        let error = memory.add_other(OtherUse::Anonymous, free / 4 + 1, 2).unwrap_err();
+        let asked_bytes = 16_384;
+        let expected = OsError::OutOfMemory {
+            asked_bytes,
+            free_bytes: 0,
+            memory_bytes: 64 << 20,
+            enough_bytes: (64 << 20) + asked_bytes,
+        };
+        assert_eq!(error, expected);
+        assert_eq!(memory.zones.free_frames(), free);
+        assert_eq!(memory.other_frames(OtherUse::Anonymous), 0);
+        assert_eq!(memory.add_other(OtherUse::Anonymous, 1, 0), Ok(1), "the number is not used up");
+    }
+
+    #[test]
+    fn only_movable_memory_moves_and_keeps_its_number() {
+        let mut memory = memory();
+        for (usage, moves) in [
+            (OtherUse::Anonymous, true),
+            (OtherUse::PageCache, true),
+            (OtherUse::Slab, false),
+            (OtherUse::Kernel, false),
+            (OtherUse::Balloon, false),
+            (OtherUse::Pinned, false),
+        ] {
+            let number = memory.add_other(usage, 3, 0).unwrap();
+            let from = memory.other_frame(number).unwrap();
+            let free = memory.zones.free_frames();
+            assert_eq!(memory.move_other(usage, number, from), moves, "{usage:?}");
+            let now = memory.other_frame(number).unwrap();
+            assert_eq!((now != from, memory.is_free(from)), (moves, moves), "{usage:?}");
+            assert_eq!(memory.owner(now), Some(Owner::Other(usage, number)));
+            assert_eq!((memory.zones.free_frames(), memory.other_frames(usage)), (free, 3));
+        }
+        // From a number on, the oldest; behind the last one, the oldest of all.
+        let next = memory.next_other();
+        assert_eq!(next, 6);
+        memory.add_other(OtherUse::Slab, 1, 0).unwrap();
+        let from = |number| memory.other_from(OtherUse::Slab, number);
+        assert_eq!([0, 2, 3, 6, 7].map(from), [Some(2), Some(2), Some(6), Some(6), Some(2)]);
+        assert_eq!(memory.remove_oldest_frame(OtherUse::Balloon).map(|_| ()), Some(()));
+        assert_eq!(memory.remove_oldest_frame(OtherUse::Balloon), None);
+    }
+}

@@ -62,3 +62,28 @@ impl References {
         self.blocks.contains_key(&block.number())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_is_shared_until_its_last_but_one_mapping_goes() {
+        let mut references = References::default();
+        let (first, second, other) = (Frame::new(512), Frame::new(1023), Frame::new(1024));
+        assert!(references.remove(first), "one mapping needs no record");
+        references.add(first);
+        references.add(first);
+        references.add(second);
+        assert_eq!(references.total(), 3);
+        assert_eq!([first, second, other].map(|it| references.is_shared(it)), [true, true, false]);
+        assert_eq!([first, other].map(|it| references.has_shared(it)), [true, false]);
+        assert!(!references.remove(first) && references.is_shared(first));
+        assert!(!references.remove(first) && !references.is_shared(first));
+        assert!(references.remove(first), "it is the last");
+        assert!(references.has_shared(Frame::new(512)), "the other frame of its block is shared");
+        assert!(!references.remove(second));
+        assert!(!references.has_shared(Frame::new(512)));
+        assert_eq!(references.total(), 0);
+    }
+}

@@ -87,3 +87,56 @@ impl Runs {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runs(parts: &[(u64, u64)]) -> Runs {
+        let mut runs = Runs::default();
+        parts.iter().for_each(|&(start, end)| runs.insert(start, end));
+        runs
+    }
+
+    fn parts(runs: &Runs) -> Vec<(u64, u64)> {
+        runs.iter().collect()
+    }
+
+    #[test]
+    fn neighbours_merge_and_parts_are_cut_out() {
+        let mut set = runs(&[(4, 6), (8, 12)]);
+        assert_eq!((set.count(), set.pieces()), (6, 2));
+        set.insert(6, 8);
+        assert_eq!((parts(&set), set.count()), (vec![(4, 12); 1], 8));
+        set.insert(13, 14);
+        set.insert(2, 3);
+        assert_eq!(parts(&set), [(2, 3), (4, 12), (13, 14)]);
+        assert_eq!((set.lowest(), set.highest()), (Some(2), Some(13)));
+        let contains = [1, 2, 3, 4, 11, 12, 13, 14].map(|chunk| set.contains(chunk));
+        assert_eq!(contains, [false, true, false, true, true, false, true, false]);
+        let ends = [1, 2, 3, 4, 11, 12, 13].map(|chunk| set.end_of(chunk));
+        assert_eq!(ends, [None, Some(3), None, Some(12), Some(12), None, Some(14)]);
+        for (start, end, expected) in [
+            (4, 5, vec![(2, 3), (5, 12), (13, 14)]),
+            (11, 12, vec![(2, 3), (5, 11), (13, 14)]),
+            (7, 9, vec![(2, 3), (5, 7), (9, 11), (13, 14)]),
+            (2, 3, vec![(5, 7), (9, 11), (13, 14)]),
+        ] {
+            set.remove(start, end);
+            assert_eq!(parts(&set), expected);
+            assert_eq!(set.count(), expected.iter().map(|(start, end)| end - start).sum::<u64>());
+        }
+        let none = Runs::default();
+        assert_eq!((none.lowest(), none.highest(), none.contains(0)), (None, None, false));
+    }
+
+    #[test]
+    fn the_lowest_aligned_run_is_found() {
+        let set = runs(&[(1, 5), (6, 12), (15, 32)]);
+        for (chunks, expected) in
+            [(1, Some(1)), (2, Some(2)), (4, Some(8)), (8, Some(16)), (16, Some(16)), (32, None)]
+        {
+            assert_eq!(set.lowest_aligned(chunks), expected, "{chunks}");
+        }
+    }
+}

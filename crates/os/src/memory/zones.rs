@@ -352,3 +352,94 @@ fn is_block_in(free: &HoleSet, first: u64, order: u32) -> bool {
     let frames = !0_u64 >> (64 - (1 << order)) << (index % 64);
     free.words()[index / 64] & frames == frames
 }
+
+#[cfg(test)]
+mod tests {
+    use perforate_config::read;
+
+    use super::*;
+
+    #[test]
+    fn layouts_are_read_by_name_or_by_sizes() {
+        let sizes = |dma_bytes, dma32_bytes| Ok(ZoneLayout::Sizes { dma_bytes, dma32_bytes });
+        let own = Err("single and x86 have no sizes of their own");
+        for (text, expected) in [
+            ("single", Ok(ZoneLayout::Single)),
+            ("x86", Ok(ZoneLayout::X86)),
+            ("dma=16M,dma32=2G", sizes(16 << 20, 2 << 30)),
+            ("dma=16M", sizes(16 << 20, 0)),
+            ("dma32=2G", sizes(0, 2 << 30)),
+            ("x86,dma=16M", own),
+            ("x86,dma32=16M", own),
+            ("single,dma32=16M", own),
+            ("default", Err("expected single, x86 or sizes such as dma=16M,dma32=2G")),
+        ] {
+            let found = read::<ZoneLayout>(text).map_err(|error| error.to_string());
+            match expected {
+                Ok(layout) => assert_eq!(found, Ok(layout), "{text}"),
+                Err(reason) => assert!(found.clone().unwrap_err().contains(reason), "{found:?}"),
+            }
+        }
+        assert_eq!(ZoneLayout::default(), ZoneLayout::Single);
+    }
+
+    #[test]
+    fn sizes_are_multiples_of_4mb_and_fit_into_memory() {
+        let odd = Err("zones are multiples of 4M");
+        let large = Err("the zones are larger than the memory");
+        for (dma_bytes, dma32_bytes, memory_bytes, expected) in [
+            (0, 0, 0, Ok(())),
+            (4 << 20, 8 << 20, 12 << 20, Ok(())),
+            (4 << 20, 8 << 20, (12 << 20) - 4096, large),
+            ((4 << 20) + 4096, 8 << 20, 1 << 30, odd),
+            (4 << 20, (8 << 20) - 4096, 1 << 30, odd),
+            (u64::MAX - (4 << 20) + 1, 8 << 20, 1 << 30, large),
+        ] {
+            let layout = ZoneLayout::Sizes { dma_bytes, dma32_bytes };
+            assert_eq!(layout.check(memory_bytes), expected, "{layout:?}");
+        }
+        assert_eq!(ZoneLayout::X86.check(4096), Ok(()));
+    }
+
+    #[test]
+    fn zones_follow_each_other_up_to_the_end() {
+        let zones = |frames, layout| -> Vec<_> {
+            let zones = Zones::new(frames, layout);
+            zones.iter().map(|zone| (zone.name, zone.buddy.range())).collect()
+        };
+        let (megabyte, gigabyte) = (256, 1 << 18);
+        let x86 = |frames| zones(frames, ZoneLayout::X86);
+        assert_eq!(x86(0), [("Normal", 0..0)]);
+        assert_eq!(x86(16 * megabyte), [("DMA", 0..4096)]);
+        assert_eq!(x86(16 * megabyte + 1), [("DMA", 0..4096), ("DMA32", 4096..4097)]);
+        let (low, high) = (("DMA32", 4096..4 * gigabyte), ("Normal", 4 * gigabyte..5 * gigabyte));
+        assert_eq!(x86(4 * gigabyte), [("DMA", 0..4096), low.clone()]);
+        assert_eq!(x86(5 * gigabyte), [("DMA", 0..4096), low, high]);
+        assert_eq!(zones(7, ZoneLayout::Single), [("Normal", 0..7)]);
+        let sizes = ZoneLayout::Sizes { dma_bytes: 0, dma32_bytes: 4 << 20 };
+        assert_eq!(zones(2048, sizes), [("DMA32", 0..1024), ("Normal", 1024..2048)]);
+    }
+
+    #[test]
+    fn ranges_and_frees_reach_over_zones() {
+        let sizes = ZoneLayout::Sizes { dma_bytes: 4 << 20, dma32_bytes: 4 << 20 };
+        let mut zones = Zones::new(4096, sizes);
+        zones.take_range(100..3000);
+        let free: Vec<u64> = zones.iter().map(|zone| zone.buddy.free_frames()).collect();
+        assert_eq!(free, [100, 0, 4096 - 3000]);
+        assert_eq!(zones.free_frames(), 1196);
+        let of = |frame| zones.is_free(Frame::new(frame));
+        assert_eq!([99, 100, 2999, 3000, 4095].map(of), [true, false, false, true, true]);
+        let releases = zones.releases();
+        zones.free(Frame::new(1023), 0);
+        zones.free(Frame::new(1024), 10);
+        assert_eq!(zones.releases() - releases, 2);
+        let free: Vec<u64> = zones.iter().map(|zone| zone.buddy.free_frames()).collect();
+        assert_eq!(free, [101, 1024, 1096]);
+        // The highest zone comes first; of the others, the higher one.
+        let order = [9, 10, 0].map(|order| zones.allocate(order, MigrateType::Movable));
+        let found = order.map(|frame| frame.map(|frame| frame.number() / 1024));
+        assert_eq!(found, [Some(3), Some(1), Some(2)]);
+        assert_eq!(zones.allocate(10, MigrateType::Movable), None);
+    }
+}

@@ -252,3 +252,97 @@ fn every_state_has_its_class_and_usage() {
         assert_eq!(state.record(), usage.filter(|_| has_record), "{state:?}");
     }
 }
+
+#[test]
+fn numbers_and_names_of_states_are_those_of_files() {
+    let numbers: Vec<_> = (0..=12).map(FrameState::of_number).collect();
+    let known = FrameState::ALL[..12].iter().map(|&state| Some(state));
+    assert!(numbers.into_iter().eq(known.chain([None])));
+    let names: Vec<_> = FrameState::ALL[..12].iter().map(|state| state.name()).collect();
+    let expected = "free movable page_cache reclaimable unmovable large huge reserved retired absent \
+                    unknown per_cpu";
+    assert_eq!(names.join(" "), expected);
+    assert!(FrameState::ALL[12..].iter().all(|&state| state == FrameState::Unknown));
+}
+
+#[test]
+fn free_blocks_of_all_zones_are_counted_up_to_a_bound() {
+    let zone = |free_blocks| SnapshotZone { free_blocks, ..SnapshotZone::default() };
+    let most = 1 << 40;
+    let mut snapshot = HostSnapshot::default();
+    assert_eq!(snapshot.counted_free().blocks, [0; 11]);
+    assert_eq!((snapshot.placed_free(), snapshot.zone_ranges()), (None, Vec::new()));
+    let one = [3, 0, 1, 0, 0, 0, 0, 0, most, most + 1, u64::MAX];
+    let two = [4, 5, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+    snapshot.about.zones = vec![zone(one), zone(two)];
+    assert_eq!(snapshot.counted_free().blocks, [7, 5, 1, 0, 0, 0, 0, 0, most, most, most]);
+}
+
+/// Zones of unknown names, without memory, or behind the end have no range; of two at one place, one has.
+#[test]
+fn ranges_of_zones_are_made_from_what_is_known() {
+    let zone = |name: &str, start_frame, present_frames| SnapshotZone {
+        name: name.into(),
+        start_frame,
+        present_frames,
+        ..SnapshotZone::default()
+    };
+    let ranges = |zones: Vec<SnapshotZone>| -> Vec<_> {
+        let mut snapshot = HostSnapshot::of(occupancy(&[(Free, 8192)]));
+        snapshot.about.zones = zones;
+        let ranges = snapshot.zone_ranges().into_iter();
+        ranges.map(|zone| (zone.name, zone.frames)).collect()
+    };
+    assert_eq!(ranges(Vec::new()), [("Normal", 0..8192)]);
+    assert_eq!(ranges(vec![zone("DMA", 5000, 1)]), [("DMA", 0..8192)], "the first begins at 0");
+    let some = vec![
+        zone("HighMem", 7168, 1),
+        zone("Device", 8192, 1),
+        zone("DMA32", 2047, 1),
+        zone("Normal", 3072, 1),
+        zone("Other", 4096, 1),
+        zone("Movable", 4096, 0),
+        zone("DMA32", 1025, 1),
+        zone("DMA", 1, 1),
+    ];
+    let low = [("DMA", 0..1024), ("DMA32", 1024..3072)];
+    let high = [("Normal", 3072..7168), ("HighMem", 7168..8192)];
+    assert_eq!(ranges(some), [low, high].concat());
+}
+
+#[test]
+fn versions_and_descriptions_are_told() {
+    let mut bytes = bytes(&snapshot());
+    bytes[8] = 2;
+    let error = HostSnapshot::read_from(&mut bytes.as_slice()).unwrap_err().to_string();
+    assert_eq!(error, "snapshot: byte 8: version 2; this program reads version 1");
+    assert!(HostSnapshot::has_signature(b"\x89PSNAP\r\n and more"));
+    assert!(!HostSnapshot::has_signature(b"\x89PSNAP\r"));
+    let mut about = SnapshotAbout::default();
+    let written = |about: &SnapshotAbout| serde_json::to_string(about).unwrap();
+    assert!(!written(&about).contains("swap_bytes") && !written(&about).contains("merges_pages"));
+    (about.swap_bytes, about.merges_pages) = (1, true);
+    let text = written(&about);
+    assert!(text.contains("\"swap_bytes\":1") && text.contains("\"merges_pages\":true"), "{text}");
+    assert_eq!(serde_json::from_str::<SnapshotAbout>(&text).unwrap(), about);
+}
+
+#[test]
+fn frames_of_a_block_are_found_by_state() {
+    let made = occupancy(&[(Free, 1), (Movable, 510), (Unmovable, 1), (Free, 1024), (Large, 7)]);
+    let of = |block, state| made.frames_of(block, |found| found == state);
+    assert_eq!(of(0, Free), [0].into_iter().collect());
+    assert_eq!(of(0, Unmovable), [511].into_iter().collect());
+    assert_eq!(
+        (of(0, Movable).count(), of(1, Free), of(2, Free)),
+        (510, HoleSet::FULL, HoleSet::FULL)
+    );
+    assert_eq!((of(3, Large), of(3, Absent).count()), ((0..7).collect(), 505));
+    assert_eq!((of(4, Free), of(4, Absent)), (HoleSet::EMPTY, HoleSet::FULL), "behind the end");
+    let map = made.memory_map();
+    let frames = [FrameClass::Free, FrameClass::Large, FrameClass::Absent].map(|it| map.frames(it));
+    assert_eq!(frames, [1025, 7, 505]);
+    // A run that crosses a break is two; one that ends there is one.
+    let free = made.free_memory(&[0, 1024]).blocks;
+    assert_eq!((free[0], free[9], free[10]), (1, 2, 0));
+}

@@ -183,4 +183,35 @@ mod tests {
         assert_eq!(both.allowed(&plain, false).iter().collect::<Vec<_>>(), [0, 8]);
         assert_eq!(both.allowed(&plain, true).iter().collect::<Vec<_>>(), [0, 2, 8]);
     }
+
+    #[test]
+    fn every_size_and_every_use() {
+        use crate::mechanism::LargePageAdvice;
+        let sizes = ["16K", "32K", "64K", "128K", "256K", "512K", "1M"];
+        assert!(FolioSizes::ORDERS.eq(2..=8) && sizes.len() == SIZES);
+        for (order, size) in FolioSizes::ORDERS.zip(sizes) {
+            assert_eq!(read::<FolioSizes>(size), Ok(FolioSizes::always(order)));
+            assert_eq!(FolioSizes::always(order).to_string(), size);
+        }
+        let plain = Attributes::private(Permissions::READ_WRITE, Backing::Anonymous);
+        let advised = Attributes { large_pages: LargePageAdvice::Wanted, ..plain };
+        for (usage, unadvised, with_advice, inherited) in [
+            ("always", true, true, true),
+            ("inherit", false, false, true),
+            ("madvise", false, true, false),
+            ("never", false, false, false),
+        ] {
+            let sizes: FolioSizes = read(&format!("32K={usage}")).unwrap();
+            let allowed = [(plain, false), (advised, false), (plain, true)]
+                .map(|(attributes, inherited)| sizes.allowed(&attributes, inherited).contains(3));
+            assert_eq!(allowed, [unadvised, with_advice, inherited], "{usage}");
+            assert_eq!(sizes.are_none(), usage == "never");
+        }
+        assert!(FolioSizes::default().are_none());
+        for wrong in ["4K", "8K", "48K", "2M", "1M=", "16K=Always", ""] {
+            assert!(read::<FolioSizes>(wrong).is_err(), "{wrong}");
+        }
+        let last: FolioSizes = read("64K=never, 64K").unwrap();
+        assert_eq!(last, FolioSizes::always(4), "the last one counts");
+    }
 }

@@ -100,4 +100,18 @@ mod tests {
         }
         assert_eq!(PageLayout::default().size_at(7), PageSize::Size4K);
     }
+
+    #[test]
+    fn intervals_are_whole_pages_and_apart() {
+        let large = PageSize::Size2M;
+        let beside = PageLayout::new([(2 << 20..4 << 20, large), (0..2 << 20, large)]);
+        assert_eq!([0, 511, 512, 1023].map(|page| beside.size_at(page)), [large; 4]);
+        for wrong in [
+            vec![(0..3 << 20, large)],
+            vec![(1 << 20..4 << 20, large)],
+            vec![(0..4 << 20, large), (2 << 20..6 << 20, large)],
+        ] {
+            assert!(std::panic::catch_unwind(|| PageLayout::new(wrong)).is_err());
+        }
+    }
 }

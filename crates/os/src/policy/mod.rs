@@ -216,4 +216,44 @@ mod tests {
             assert_eq!(policy.use_block(&HoleSet::FULL), BlockUse::Pages, "{name}");
         }
     }
+
+    #[test]
+    fn policies_say_what_they_want_and_promote() {
+        use perforate_types::{Backing, PageSize, Permissions};
+
+        use crate::mechanism::LargePageAdvice;
+        let madvise = || Thp { needs_advice: true, ..Thp::new("thp-madvise") };
+        let layout = PageLayout::new([(0..2 << 20, PageSize::Size2M)]);
+        let laid_out = |name: &str| LaidOut { layout: layout.clone(), name: name.into() };
+        let mthp = || Mthp { name: "mthp", sizes: FolioSizes::always(4) };
+        let policies: [(Box<dyn Policy>, _, _, _, _); 7] = [
+            (Box::new(BasePages), "base-pages", true, false, [false; 3]),
+            (Box::new(Thp::new("thp")), "thp", true, true, [false; 3]),
+            (Box::new(madvise()), "thp-madvise", false, true, [false; 3]),
+            (Box::new(Huge1G), "huge-1g", true, true, [true, false, false]),
+            (Box::new(laid_out("")), "layout", true, false, [false, true, false]),
+            (Box::new(laid_out("mine")), "layout:mine", true, false, [false, true, false]),
+            (Box::new(mthp()), "mthp", true, false, [false, false, true]),
+        ];
+        for (policy, name, wants_unadvised, maps_large, rules) in policies {
+            assert_eq!(policy.describe(), name);
+            let plain = Attributes::private(Permissions::READ_WRITE, Backing::Anonymous);
+            let advised = Attributes { large_pages: LargePageAdvice::Wanted, ..plain };
+            let wants = [plain, advised].map(|attributes| policy.wants_large(&attributes));
+            assert_eq!(wants, [wants_unadvised, true], "{name}");
+            assert_eq!(policy.needs_advice(), !wants_unadvised, "{name}");
+            assert_eq!(policy.maps_large(), maps_large, "{name}");
+            let promotions: &[Promotion] = if maps_large { &[Promotion::Collapse] } else { &[] };
+            assert_eq!(policy.promotions(), promotions, "{name}");
+            let has = [
+                policy.rule::<HugePageRule>().is_some(),
+                policy.rule::<PageLayout>().is_some(),
+                policy.rule::<FolioSizes>().is_some(),
+            ];
+            assert_eq!(has, rules, "{name}");
+            let victim = Victim { area: None, number: 0, pages: 1, is_large: false, holes: 0 };
+            assert!(policy.reclaims(&victim) && policy.failure().is_none());
+            assert!(policy.hole_rule().is_none() && policy.backers().is_empty());
+        }
+    }
 }

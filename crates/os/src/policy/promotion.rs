@@ -141,4 +141,22 @@ mod tests {
         let none = PromotionChoices::default();
         assert_eq!(none.cheapest(all, 2.0), None);
     }
+
+    #[test]
+    fn rules_allow_promotions_in_their_order() {
+        use Promotion::{Collapse, PunchAround, PunchInPlace};
+        for (rule, expected) in [
+            (PromotionRule::Cheapest, &[Collapse, PunchInPlace, PunchAround][..]),
+            (PromotionRule::Collapse, &[Collapse]),
+            (PromotionRule::Punch, &[PunchInPlace, PunchAround]),
+            (PromotionRule::Never, &[]),
+        ] {
+            assert_eq!(rule.promotions(), expected);
+        }
+        let cost = price(1, 20, 300, 4000 % 512).unwrap().cost(0.5);
+        assert_eq!(cost, 321.0 + 416.0 / 2.0);
+        // Equal costs: the first of the rule's promotions.
+        let equal = PromotionChoices { prices: [price(5, 0, 0, 0); 3], ..Default::default() };
+        assert_eq!(equal.cheapest(&[PunchAround, Collapse], 1.0), Some(PunchAround));
+    }
 }

@@ -240,3 +240,43 @@ fn a_control_register_says_how_large_directories_are() {
     }
     assert_eq!(bench.unshadowed(), [4, 3, 2, 3, 4, 5]);
 }
+
+/// A change ends the entries that it overlaps, and no others.
+#[test]
+fn entries_at_the_edges_of_a_change_stay() {
+    let leaf = [(511, PageSize::Size4K), (512, PageSize::Size2M), (1024, PageSize::Size4K)];
+    for (page, pages, expected) in [
+        (0, 511, [true, true, true]),
+        (0, 512, [false, true, true]),
+        (511, 1, [false, true, true]),
+        (512, 1, [true, false, true]),
+        (1023, 1, [true, false, true]),
+        (1024, 1, [true, true, false]),
+        (1025, 9, [true, true, true]),
+        (0, 2000, [false, false, false]),
+        (700, 0, [true, true, true]),
+    ] {
+        let mut bench = Bench::new();
+        for (place, (page, size)) in leaf.into_iter().enumerate() {
+            bench.map(page, size, 10_000 + 1000 * place as u64);
+        }
+        let (_, updates) = bench.guest(&Change::at(page, pages, Written::Copy));
+        let stays = leaf.map(|(page, size)| !updates.contains(&unmap(page, size).into()));
+        assert_eq!(stays, expected, "{page}, {pages}");
+        assert_eq!(bench.tables.entries(), expected.iter().filter(|&&stays| stays).count());
+        let most = (5, 3);
+        assert_eq!(bench.tables.most(), most, "levels 4 to 2, and level 1 of two regions");
+        // The same guest frames again, as changes of the host.
+        let before = bench.tables.entries();
+        let gone = bench.host(&unmap(9_999, PageSize::Size4K));
+        assert!(gone.is_empty() && bench.host(&unmap(10_001, PageSize::Size4K)).is_empty());
+        let protect = TableOperation::Protect {
+            space: SpaceId(0),
+            page: VirtualPage::new(10_000),
+            size: PageSize::Size4K,
+            permissions: Permissions::READ,
+        };
+        bench.host(&protect);
+        assert_eq!(bench.tables.entries(), before - usize::from(expected[0]));
+    }
+}

@@ -406,4 +406,73 @@ mod tests {
         areas.remove(0..100);
         assert!(!areas.any_shared());
     }
+
+    #[test]
+    fn advice_backing_and_access_decide_about_large_pages() {
+        use LargePageAdvice::{None, Order, Refused, Wanted};
+        for (large_pages, is_advised, eligible) in [
+            (None, false, true),
+            (Wanted, true, true),
+            (Refused, false, false),
+            (Order(4), false, true),
+            (Order(Orders::HUGE), true, true),
+        ] {
+            let attributes = Attributes { large_pages, ..DATA };
+            let found = (attributes.is_advised(), attributes.eligible());
+            assert_eq!(found, (is_advised, eligible), "{large_pages:?}");
+            assert_eq!(attributes.wants_order(4), large_pages == Order(4));
+        }
+        for (accessible, backing, expected) in [
+            (true, Backing::Anonymous, true),
+            (true, Backing::Heap, true),
+            (true, Backing::Stack, true),
+            (true, Backing::File, false),
+            (false, Backing::Anonymous, false),
+        ] {
+            let attributes = Attributes { accessible, backing, ..DATA };
+            assert_eq!(attributes.eligible(), expected, "{attributes:?}");
+        }
+        let object = Some(SharedObject { id: 1, base: 0 });
+        assert!(Attributes { object, ..DATA }.eligible(), "shared memory may be large");
+        assert_eq!(Attributes::private(DATA.permissions, DATA.backing), DATA);
+    }
+
+    #[test]
+    fn an_area_permits_what_it_may_do_and_less() {
+        let may = |write, execute, user| Permissions { write, execute, user };
+        let all = may(true, true, true);
+        for (permissions, accessible, mapping, expected) in [
+            (all, true, all, true),
+            (all, true, may(false, false, false), true),
+            (may(false, true, true), true, all, false),
+            (may(true, false, true), true, all, false),
+            (may(true, true, false), true, all, false),
+            (may(false, true, true), true, may(false, true, true), true),
+            (all, false, may(false, false, true), false),
+            (all, false, may(false, false, false), true),
+        ] {
+            let attributes = Attributes { permissions, accessible, ..DATA };
+            assert_eq!(attributes.permit(mapping), expected, "{permissions:?} {mapping:?}");
+        }
+        let hidden = Attributes { accessible: false, ..DATA };
+        assert_eq!(hidden.effective(), may(false, false, false));
+        assert_eq!(DATA.effective(), Permissions::READ_WRITE);
+    }
+
+    #[test]
+    fn areas_span_what_lies_inside_and_the_next_one_lies_above() {
+        let area = Area { start: 10, end: 20, attributes: DATA };
+        let spans = [10..20, 11..19, 9..20, 10..21].map(|pages| area.spans(&pages));
+        assert_eq!(spans, [true, true, false, false]);
+        let mut areas = Areas::default();
+        areas.insert(10..20, DATA);
+        areas.insert(30..31, DATA);
+        let above = [0, 9, 10, 29, 30].map(|page| areas.next_above(page).map(|area| area.start));
+        assert_eq!(above, [Some(10), Some(10), Some(30), Some(30), None]);
+        assert_eq!(areas.count(), 2);
+        let parts = |pages| areas.within(pages).iter().map(Area::pages).collect::<Vec<_>>();
+        assert_eq!(parts(15..31), [15..20, 30..31]);
+        assert_eq!(parts(20..30), []);
+        assert_eq!(parts(19..30), vec![19..20; 1]);
+    }
 }

@@ -83,3 +83,52 @@ pub(crate) const fn first_of_gigabyte(number: u64) -> u64 {
 pub(crate) const fn pages_of_gigabyte(number: u64) -> Range<u64> {
     number * GIGABYTE_PAGES..(number + 1) * GIGABYTE_PAGES
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_halves_of_the_address_space_end_where_they_should() {
+        let half = 1 << 35;
+        for (page, expected) in [
+            (0, true),
+            (half - 1, true),
+            (half, false),
+            ((1 << 52) - half - 1, false),
+            ((1 << 52) - half, true),
+            ((1 << 52) - 1, true),
+            (1 << 52, false),
+        ] {
+            assert_eq!(is_canonical(page), expected, "{page:#x}");
+        }
+    }
+
+    #[test]
+    fn numbers_and_ranges_agree_at_their_edges() {
+        for (pages, regions) in
+            [(0..1, 0..1), (511..513, 0..2), (512..1024, 1..2), (512..1025, 1..3), (700..700, 1..1)]
+        {
+            assert_eq!(regions_of(&pages), regions, "{pages:?}");
+        }
+        for (pages, number, expected) in [
+            (0..2000, 1, HoleSet::FULL),
+            (600..700, 1, (88..188).collect()),
+            (512..513, 1, [0].into_iter().collect()),
+            (1023..5000, 1, [511].into_iter().collect()),
+            (0..512, 1, HoleSet::EMPTY),
+            (1024..5000, 1, HoleSet::EMPTY),
+        ] {
+            assert_eq!(subpages_of(&pages, number), expected, "{pages:?}");
+        }
+        assert_eq!(
+            [511, 512, 1023].map(|page| (region_of(page), index_of(page))),
+            [(0, 511), (1, 0), (1, 511),]
+        );
+        assert_eq!((first_of(3), page_at(3, 7), pages_of(3)), (1536, 1543, 1536..2048));
+        assert_eq!(first_page(3), VirtualPage::new(1536));
+        assert_eq!([(1 << 18) - 1, 1 << 18].map(gigabyte_of), [0, 1]);
+        assert_eq!(pages_of_gigabyte(2), 2 << 18..3 << 18);
+        assert_eq!((first_of_gigabyte(2), GIGABYTE_REGIONS), (2 << 18, 512));
+    }
+}

@@ -165,3 +165,38 @@ fn pages_of_the_upper_half_can_be_mapped() {
     machine.event(ProgramEvent::Unmap { start: VirtualAddress::new(start), length: 8192 });
     assert_eq!(machine.counter("mapped_bytes"), 0);
 }
+
+/// The heap may begin in the last page of the program's data, which belongs to the data.
+#[test]
+fn the_heap_begins_behind_the_programs_data() {
+    let mut machine = Machine::new("base-pages", 64 * MB);
+    let page = 4096;
+    machine.map(BASE, page);
+    machine.event(machine::protect(BASE, page, Permissions::READ));
+    let brk = |end| ProgramEvent::Brk {
+        start: VirtualAddress::new(BASE + 100),
+        end: VirtualAddress::new(end),
+    };
+    let writable = |machine: &mut Machine| {
+        [0, 1, 2, 3].map(|index| {
+            machine.access(BASE + index * page, AccessKind::Write) == FaultOutcome::Mapped
+        })
+    };
+    for (end, expected) in [
+        (BASE + 100, [false; 4]),
+        (BASE + page, [false; 4]),
+        (BASE + page + 1, [false, true, false, false]),
+        (BASE + 3 * page, [false, true, true, false]),
+        (BASE + 3 * page + 1, [false, true, true, true]),
+        (BASE + 2 * page, [false, true, false, false]),
+        (BASE, [false; 4]),
+        (BASE + 2 * page, [false, true, false, false]),
+    ] {
+        machine.event(brk(end));
+        assert_eq!(writable(&mut machine), expected, "{:#x}", end - BASE);
+        machine.read(BASE);
+    }
+    machine.event(ProgramEvent::Exec);
+    machine.event(brk(BASE + 2 * page));
+    assert_eq!(writable(&mut machine), [true, true, false, false], "no data are there any more");
+}

@@ -143,3 +143,51 @@ fn moving_memory_from_below_the_gap_makes_it_contiguous() {
     let error = perforate_os::Kernel::new(invalid, policy).err().expect("invalid").to_string();
     assert!(error.contains("the I/O gap ends before it begins"), "{error}");
 }
+
+/// Slots of a guest's memory reach over memory that can still be added.
+#[test]
+fn slots_are_what_there_is_and_what_can_be_added() {
+    let gap = IoGap { start_bytes: 4 * MB, end_bytes: 8 * MB, kept_bytes: None };
+    for (memory_bytes, io_gap, hot_add_bytes, expected) in [
+        (16 * MB, None, 0, vec![0..4096; 1]),
+        (16 * MB, None, 8 * MB, vec![0..6144; 1]),
+        (16 * MB, None, 1, vec![0..5120; 1]),
+        (5 * MB, None, 8 * MB, vec![0..1280, 2048..4096]),
+        (4 * MB, Some(gap), 0, vec![0..1024; 1]),
+        (6 * MB, Some(gap), 0, vec![0..1024, 2048..2560]),
+        (12 * MB, Some(gap), 4 * MB, vec![0..1024, 2048..5120]),
+        (6 * MB, Some(gap), 4 * MB, vec![0..1024, 2048..2560, 3072..4096]),
+    ] {
+        let hot_add = Size(hot_add_bytes);
+        let config = KernelConfig { io_gap, hot_add, ..KernelConfig::new(memory_bytes) };
+        let machine = Machine::configured("base-pages", config);
+        let slots = machine.kernel.memory_slots();
+        let slots: Vec<_> =
+            slots.iter().map(|slot| slot.start.number()..slot.end.number()).collect();
+        assert_eq!(slots, expected, "{memory_bytes} {io_gap:?} {hot_add_bytes}");
+    }
+}
+
+/// What would suffice is what is used, and what was asked for.
+#[test]
+fn an_exchange_that_fails_says_what_it_needs() {
+    let config = KernelConfig { hot_add: Size(64 * MB), ..KernelConfig::new(16 * MB) };
+    let mut machine = Machine::configured("base-pages", config);
+    machine.event(populate(BASE, 8 * MB));
+    let used_bytes = 16 * MB - machine.counter("free_bytes");
+    let error = machine.act(|kernel| kernel.self_balloon(12 * FRAMES_PER_MB)).unwrap_err();
+    let expected = OsError::OutOfMemory {
+        asked_bytes: 12 * MB,
+        free_bytes: 16 * MB - used_bytes,
+        memory_bytes: 16 * MB,
+        enough_bytes: used_bytes + 12 * MB,
+    };
+    assert_eq!(error, expected);
+    assert_eq!(machine.counter("balloon_bytes"), 0);
+    // All that can be added at once, to the last frame.
+    machine.event(unmap(BASE, 8 * MB));
+    let mut machine = fragmented(8 * MB);
+    assert!(machine.act(|kernel| kernel.self_balloon(8 * FRAMES_PER_MB)).is_ok());
+    let none = machine.act(|kernel| kernel.self_balloon(1)).unwrap_err();
+    assert_eq!(none, OsError::NoRoomToAdd { asked_bytes: 4096, left_bytes: 0 });
+}

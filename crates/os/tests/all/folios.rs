@@ -392,3 +392,39 @@ fn populating_touches_each_folio_once() {
     machine.act(|kernel| kernel.fault(space, at, AccessKind::Read)).unwrap();
     assert_eq!(machine.counter("spurious_faults"), 1);
 }
+
+/// Pages that are wanted by their order: folios and 1GB pages, where the policy makes large pages at all.
+#[test]
+fn an_order_that_an_area_wants_is_taken() {
+    let pages = |machine: &Machine| {
+        ["base_pages", "large_pages", "huge_pages"].map(|name| machine.counter(name))
+    };
+    for (policy, order, expected) in [
+        ("thp", 1, [0, 1, 0]),
+        ("thp", 2, [4, 0, 0]),
+        ("thp", 8, [256, 0, 0]),
+        ("thp", 9, [0, 1, 0]),
+        ("thp", 18, [0, 0, 1]),
+        ("thp-madvise", 4, [16, 0, 0]),
+        ("thp-madvise", 18, [0, 0, 1]),
+        ("thp-madvise", 9, [1, 0, 0]),
+        ("huge-1g", 4, [16, 0, 0]),
+        ("base-pages", 4, [1, 0, 0]),
+        ("base-pages", 18, [1, 0, 0]),
+    ] {
+        let mut machine = Machine::new(policy, 4 << 30);
+        let (start, length) = (1 << 30, 1 << 30);
+        machine.map(start, length);
+        machine.event(advise(start, length, Advice::PageSize(order)));
+        machine.write(start + 300 * PAGE);
+        assert_eq!(pages(&machine), expected, "{policy} {order}");
+        let (faults, work) = (machine.counter("page_faults"), machine.kernel.work());
+        assert_eq!(faults, 1);
+        let kinds = [work.faults_4k, work.faults_folio, work.faults_2m, work.faults_1g];
+        let folio = (expected[0] > 1) as u64;
+        assert_eq!(kinds, [u64::from(expected[0] == 1), folio, expected[1], expected[2]]);
+        let around = machine.counter("folio_pages_around");
+        assert_eq!(around, folio * (expected[0].max(1) - 1), "{policy} {order}");
+        machine.assert_memory_adds_up();
+    }
+}

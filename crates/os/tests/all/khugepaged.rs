@@ -6,7 +6,8 @@ use crate::machine::expected::{page_down, remove};
 use crate::machine::{
     BASE, MB, Machine, advise, fork, map, page, populate, protect, switch, unmap,
 };
-use perforate_os::{HardFault, KhugepagedConfig, KhugepagedPass, OsError};
+use perforate_config::Size;
+use perforate_os::{HardFault, KernelConfig, KhugepagedConfig, KhugepagedPass, OsError};
 use perforate_schemes::perforated::{HOLE_BRANCH, PerforatedOperation};
 use perforate_types::{
     Advice, Backing, Frame, HoleSet, PageSize, Permissions, ProgramEvent, SpaceId, TableOperation,
@@ -456,5 +457,58 @@ fn wrong_settings_are_explained() {
     ] {
         let error = perforate_config::read::<KhugepagedConfig>(text).expect_err(text).to_string();
         assert!(error.starts_with(reason), "{error}");
+    }
+}
+
+#[test]
+fn swapped_pages_up_to_the_limit_are_read_back() {
+    for (limit, collapsed) in [(65, 1), (64, 0)] {
+        let config = KernelConfig { swap: Size(64 * MB), ..KernelConfig::new(64 * MB) };
+        let mut machine = Machine::configured("thp", config);
+        machine.map(BASE, 2 * MB);
+        machine.event(advise(BASE, 2 * MB, Advice::NoHugePage));
+        (0..512).for_each(|subpage| machine.write(BASE + subpage * PAGE));
+        machine.event(advise(BASE, 2 * MB, Advice::HugePage));
+        machine.event(advise(BASE, 65 * PAGE, Advice::Other(21)));
+        set(&mut machine, &format!("max-ptes-swap={limit}"));
+        assert_eq!(pass(&mut machine).regions_collapsed, collapsed);
+        let refused = counters(&machine, ["refused_swapped", "refused_absent", "frames_copied"]);
+        assert_eq!(refused, [1 - collapsed, 0, 512 * collapsed]);
+        let swapped = ["swap_outs", "swap_ins"].map(|name| machine.counter(name));
+        assert_eq!(swapped, [65, 65 * collapsed]);
+    }
+}
+
+/// MADV_COLLAPSE takes regions that lie in the range as a whole, compacts memory whatever the scanner may, and
+/// leaves the scanner's settings as they are.
+#[test]
+fn a_request_collapses_whole_regions_and_is_no_scan() {
+    let mut machine = half_full();
+    set(&mut machine, "defrag=0,max-ptes-none=0");
+    machine.event(advise(BASE, 2 * MB - PAGE, Advice::Other(25)));
+    assert_eq!(machine.counter("large_pages"), 0, "a part of a region");
+    machine.event(advise(BASE, 2 * MB, Advice::Other(25)));
+    assert_eq!(machine.counter("large_pages"), 1);
+    let names = ["pages_scanned", "full_scans", "promoted_by_collapse", "pages_made_whole"];
+    assert_eq!(counters(&machine, names), [0, 0, 1, 1]);
+    machine.event(advise(BASE + 2 * MB, 2 * MB, Advice::HugePage));
+    assert_eq!(pass(&mut machine).regions_collapsed, 0);
+    assert_eq!(counters(&machine, ["refused_absent", "refused_no_block"]), [1, 0]);
+    set(&mut machine, "defrag=0");
+    pass(&mut machine);
+    assert_eq!(counters(&machine, ["refused_absent", "refused_no_block"]), [1, 1]);
+}
+
+/// More than half of the pages must lie in place in one block for it to be the region's own.
+#[test]
+fn half_of_the_pages_in_place_are_not_enough() {
+    for (dropped, in_place) in [(0, 0), (1, 1)] {
+        let pages = (0..256).chain(257..512).chain([256]);
+        let mut machine = touched("perforated:promote=punch,hole-cost=0", pages);
+        let own = |page: &u64| machine.frame(BASE + page * PAGE) == Some(TOP + page);
+        assert_eq!((0..512).filter(own).count(), 256);
+        machine.event(advise(BASE + 300 * PAGE, dropped * PAGE, Advice::DontNeed));
+        pass(&mut machine);
+        assert_eq!(counters(&machine, ["promoted_in_place"]), [in_place], "{dropped}");
     }
 }

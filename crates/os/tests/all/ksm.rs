@@ -295,3 +295,54 @@ fn wrong_settings_are_explained() {
     }
     assert_eq!(perforate_config::read("default"), Ok(KsmConfig::default()));
 }
+
+/// Without a frame for a page-table node, the 2MB page stays, and the merge has failed.
+#[test]
+fn a_merge_without_memory_fails() {
+    let mut machine = Machine::new("thp", 16 * MB);
+    machine.event(machine::populate(BASE, 12 * MB));
+    machine.map(BASE + 64 * MB, 16 * MB);
+    machine.event(machine::advise(BASE + 64 * MB, 16 * MB, Advice::NoHugePage));
+    let mut touched = 0;
+    loop {
+        let place = page(BASE + 64 * MB + touched * PAGE);
+        let kind = perforate_types::AccessKind::Write;
+        if machine.act(|kernel| kernel.fault(FIRST, place, kind)).is_err() {
+            break;
+        }
+        touched += 1;
+    }
+    machine.kernel.set_ksm(perforate_config::read("pages-to-scan=100000").unwrap());
+    set(&mut machine, FIRST, 7, 1000);
+    set(&mut machine, FIRST, 9, 1000);
+    assert_eq!(scan(&mut machine, 2), 0);
+    let names = ["ksm_merges_failed", "ksm_pages_merged", "ksm_large_pages_split"];
+    assert_eq!(names.map(|name| machine.counter(name)), [1, 0, 0]);
+    assert_eq!(machine.counter("large_pages"), 6);
+    // With memory for the node, the two pages merge.
+    machine.event(unmap(BASE + 64 * MB, 16 * MB));
+    assert_eq!(scan(&mut machine, 1), 1);
+    assert_eq!(names.map(|name| machine.counter(name)), [1, 1, 1]);
+}
+
+/// A frame that lost a sharer takes another, although the frame made after it is full.
+#[test]
+fn the_first_of_two_full_frames_is_used_again() {
+    let mut machine = two_processes("base-pages");
+    machine
+        .kernel
+        .set_ksm(perforate_config::read("pages-to-scan=5000,max-page-sharing=3").unwrap());
+    for subpage in 0..3 {
+        set(&mut machine, FIRST, subpage, 1000);
+        set(&mut machine, SECOND, subpage, 1000);
+    }
+    assert_eq!(scan(&mut machine, 2), 4);
+    assert_eq!(machine.counter("ksm_pages_shared"), 2);
+    let first = frame(&machine, FIRST, 1).0;
+    machine.event(switch(0));
+    machine.event(unmap(BASE, PAGE));
+    assert_eq!(scan(&mut machine, 1), 0);
+    set(&mut machine, SECOND, 20, 1000);
+    assert_eq!(scan(&mut machine, 1), 1);
+    assert_eq!(frame(&machine, SECOND, 20), (first, false));
+}

@@ -1,7 +1,7 @@
 //! Maps of physical memory: every frame is counted once, in the right class.
 
 use crate::machine::{BASE, GB, MB, Machine, fork, map, populate, protect, switch, unmap};
-use perforate_os::{BlockClass, BlockFrames, FrameClass, HoleContent, HostSnapshot};
+use perforate_os::{BlockClass, BlockFrames, FrameClass, HardFault, HoleContent, HostSnapshot};
 use perforate_records::SnapshotZone;
 use perforate_types::{AccessKind, Frame, Permissions, ProcessId, ProgramEvent};
 
@@ -182,4 +182,35 @@ fn zones_without_memory_have_no_range() {
     ];
     let names: Vec<&str> = snapshot.zone_ranges().iter().map(|range| range.name).collect();
     assert_eq!(names, ["DMA", "Normal"]);
+}
+
+/// Frames whose failure cannot be hidden: tables, the bitmap, shared frames, 1GB pages, and frames that failed.
+#[test]
+fn some_failures_are_not_corrected() {
+    let fail = |machine: &mut Machine, frame: u64| {
+        machine.act(|kernel| Ok(kernel.hard_fault(Frame::new(frame)))).unwrap()
+    };
+    let mut machine = Machine::new("perforated", 64 * MB + 4096);
+    machine.event(populate(BASE, 2 * MB));
+    let bitmap = machine.kernel.hole_bitmap().unwrap().value() / 4096;
+    let table = *machine.inspector.table_frames().iter().next().unwrap();
+    for frame in [bitmap, bitmap + 1, u64::MAX >> 12, table] {
+        assert_eq!(fail(&mut machine, frame), HardFault::Uncorrected, "{frame:#x}");
+    }
+    let free = machine.counter("free_bytes");
+    assert_eq!(fail(&mut machine, bitmap - 1), HardFault::WasFree);
+    assert_eq!(fail(&mut machine, bitmap - 1), HardFault::Uncorrected, "it has failed before");
+    assert_eq!(machine.counter("free_bytes"), free - 4096);
+    machine.event(fork(1));
+    let shared = machine.frame(BASE).unwrap();
+    assert_eq!(fail(&mut machine, shared), HardFault::Uncorrected);
+    machine.event(ProgramEvent::Exit { process: ProcessId(1) });
+    assert_eq!(fail(&mut machine, shared), HardFault::Punched);
+    assert_eq!(machine.counter("retired_bytes"), 2 * 4096);
+    let mut machine = Machine::new("huge-1g", 3 * GB);
+    machine.map(GB, GB);
+    machine.write(GB);
+    let frame = machine.frame(GB + 5 * 4096).unwrap();
+    assert_eq!(fail(&mut machine, frame), HardFault::Uncorrected);
+    assert_eq!((machine.counter("huge_pages"), machine.counter("retired_bytes")), (1, 0));
 }

@@ -197,3 +197,43 @@ fn a_kernel_can_move_to_another_thread() {
     fn is_send<T: Send>() {}
     is_send::<perforate_os::Kernel>();
 }
+
+/// Each processor runs a process of its own; the first process of a processor is no switch.
+#[test]
+fn processors_run_processes_of_their_own() {
+    let mut machine = Machine::new("base-pages", 64 * MB);
+    let running = |machine: &Machine| {
+        [0, 1, 2].map(|processor| machine.kernel.running(processor).map(|space| space.0))
+    };
+    let switches = |machine: &Machine| machine.kernel.work().context_switches;
+    assert_eq!((running(&machine), machine.kernel.current()), ([Some(0), None, None], SPACE));
+    machine.kernel.run_on(2);
+    assert_eq!(machine.kernel.current(), SPACE, "it goes on with what ran");
+    assert_eq!(running(&machine), [Some(0), None, None]);
+    machine.event(switch(1));
+    assert_eq!((running(&machine), switches(&machine)), ([Some(0), None, Some(1)], 0));
+    machine.event(switch(0));
+    machine.event(switch(0));
+    assert_eq!((running(&machine), switches(&machine)), ([Some(0), None, Some(0)], 1));
+    machine.event(switch(1));
+    machine.kernel.run_on(0);
+    assert_eq!(machine.kernel.current(), SPACE);
+    machine.kernel.run_on(1);
+    machine.event(switch(1));
+    machine.kernel.run_on(0);
+    machine.event(switch(1));
+    assert_eq!((running(&machine), switches(&machine)), ([Some(1), Some(1), Some(1)], 3));
+    // A process that ends leaves the other processors; the own one still has its address space.
+    machine.event(ProgramEvent::Exit { process: ProcessId(1) });
+    assert_eq!(running(&machine), [Some(1), None, None]);
+    assert_eq!(machine.spaces(), [SPACE]);
+    machine.event(switch(0));
+    assert_eq!((running(&machine), switches(&machine)), ([Some(0), None, None], 4));
+    // A fork over a living process ends that process; a process cannot be its own child.
+    machine.map(BASE, 4096);
+    machine.event(fork(0));
+    machine.event(fork(5));
+    machine.event(fork(5));
+    assert_eq!(machine.spaces().len(), 2);
+    assert_eq!(machine.kernel.work().forks, 3);
+}

@@ -466,3 +466,16 @@ fn modes_have_linux_names() {
     }
     assert!(perforate_config::read::<Defrag>("Always").is_err());
 }
+
+/// A fork needs as many frames for the child's tables as the parent has: 3 and one for each of 32 regions.
+#[test]
+fn a_fork_makes_room_for_the_childs_tables() {
+    for (free, swapped) in [(384 + 35, 0), (384 + 34, 512)] {
+        let mut machine = touched(NEARLY_FULL + 319 - free, 64 * MB);
+        assert_eq!(machine.counter("free_bytes"), free * PAGE);
+        assert_eq!(machine.counter("page_table_bytes"), 35 * PAGE);
+        machine.event(fork(1));
+        assert_eq!(machine.counter("swap_outs"), swapped, "{free}");
+        machine.assert_memory_adds_up();
+    }
+}

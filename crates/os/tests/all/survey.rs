@@ -64,3 +64,41 @@ fn blocks_are_classified_by_possible_use() {
     let strict = Perforated::new(perforate_config::read("max-filter-bits=1").unwrap()).unwrap();
     assert_eq!(occupancy.survey(&strict).count(BlockReach::Perforable), 0);
 }
+
+/// One block each: all of them others' data that move; a program's among them; a part of the block absent; a
+/// single frame of a kernel; slab alone; slab and a kernel's frame; 2MB pages beside free frames; three holes.
+#[test]
+fn the_reach_of_a_block_is_that_of_its_worst_frame() {
+    let blocks: [(&[(FrameState, u64)], BlockReach); 9] = [
+        (&[(PageCache, 300), (FrameState::PerCpu, 212)], BlockReach::Compactable),
+        (&[(PageCache, 511), (Movable, 1)], BlockReach::Compactable),
+        (&[(Free, 511), (Absent, 1)], BlockReach::PerforableNow),
+        (&[(Unmovable, 1), (Movable, 511)], BlockReach::Perforable),
+        (&[(Reclaimable, 512)], BlockReach::Reclaimable),
+        (&[(Reclaimable, 511), (Unmovable, 1)], BlockReach::Neither),
+        (&[(Large, 1), (Free, 511)], BlockReach::Large),
+        (&[(Huge, 511), (Unmovable, 1)], BlockReach::Large),
+        (&[(Unmovable, 3), (Free, 509)], BlockReach::PerforableNow),
+    ];
+    let policy = Perforated::new(PerforationOptions::SELECTIVE).unwrap();
+    let mut builder = OccupancyBuilder::default();
+    for (runs, reach) in blocks {
+        let mut alone = OccupancyBuilder::default();
+        for &(state, frames) in runs {
+            alone.push_run(state, frames).unwrap();
+            builder.push_run(state, frames).unwrap();
+        }
+        let survey = alone.finish().unwrap().survey(&policy);
+        assert_eq!(survey.count(reach), 1, "{runs:?}: {survey:?}");
+    }
+    let survey = builder.finish().unwrap().survey(&policy);
+    assert_eq!((survey.memory_blocks, survey.whole_without_page_cache), (9, 1));
+    // Of the blocks that hold no large page, two have so few frames in use.
+    assert_eq!(survey.perforable_as_they_are, 2);
+    // One hole, one hole, three holes.
+    assert_eq!(survey.holes, [2, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
+    // 511 + 511 + 509 free frames have room for two blocks, as many as could be emptied.
+    assert_eq!(survey.compactable_with_room, 2);
+    let none = OccupancyBuilder::default().finish().unwrap().survey(&policy);
+    assert_eq!((none.memory_blocks, none.compactable_with_room), (0, 0));
+}

@@ -7,14 +7,15 @@ mod inspector;
 mod policy;
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::fmt::{Debug, Write};
 
 use inspector::Inspector;
 use perforate_config::read;
 use perforate_kept::TextHash;
 use perforate_oracle::Oracle;
 use perforate_os::{
-    FaultOutcome, FrameClass, HoleContent, Kernel, KernelConfig, OsError, Span, TableFormat, Work,
+    FaultOutcome, FrameClass, FrameState, HoleContent, Kernel, KernelConfig, MigrateType, OsError,
+    Span, TableFormat, Work,
 };
 use perforate_schemes::gap_tolerant::SuperpageOperation;
 use perforate_schemes::perforated::PerforatedOperation;
@@ -96,6 +97,9 @@ impl Machine {
         self.updates.clear();
         self.truths.clear();
         let result = act(&mut self.kernel);
+        if let Err(error) = &result {
+            self.note(error);
+        }
         for update in self.kernel.updates().drain(..) {
             write!(self.history, "{update:?}").expect("a hash takes all");
             match update {
@@ -118,7 +122,14 @@ impl Machine {
     pub fn fault(&mut self, address: u64, kind: AccessKind) -> FaultOutcome {
         let space = self.kernel.current();
         let page = VirtualAddress::new(address).page();
-        self.act(|kernel| kernel.fault(space, page, kind)).expect("fault")
+        let outcome = self.act(|kernel| kernel.fault(space, page, kind)).expect("fault");
+        self.note(&outcome);
+        outcome
+    }
+
+    /// Adds an answer of the kernel to the hash.
+    pub fn note(&mut self, answer: &impl Debug) {
+        write!(self.history, "{answer:?}").expect("a hash takes all");
     }
 
     pub fn write(&mut self, address: u64) {
@@ -181,15 +192,34 @@ impl Machine {
         counters.get(name).unwrap_or_else(|| panic!("counter {name}")) as u64
     }
 
-    /// Adds all counters and their maxima, and the states of all frames, to the hash.
+    /// Adds all counters and their maxima, the kernel's work, and the states of all frames and pages, to the
+    /// hash.
     pub fn add_state_to_history(&mut self) {
         for span in [Span::Moment, Span::Run] {
             let mut counters = Counters::default();
             self.kernel.counters_of(span, &mut counters);
-            let counters: Vec<_> = counters.iter().collect();
-            write!(self.history, "{counters:?}").expect("a hash takes all");
+            self.note(&counters.iter().collect::<Vec<_>>());
         }
-        write!(self.history, "{:?}", self.kernel.memory_map()).expect("a hash takes all");
+        self.note(&(self.kernel.work(), self.kernel.pages_brought_in(), self.kernel.compaction()));
+        self.note(&(self.kernel.memory_map(), self.kernel.free_memory()));
+        let occupancy = self.kernel.occupancy().expect("a small memory");
+        self.note(&(FrameState::ALL.map(|state| occupancy.frames(state)), occupancy.memory_map()));
+        for zone in self.kernel.zones().iter() {
+            let buddy = &zone.buddy;
+            let blocks = MigrateType::ALL.map(|kind| buddy.free_blocks_of(kind, 0));
+            let taken = (buddy.steals_and_claims(), buddy.taken_from_aside(), blocks);
+            write!(self.history, "{} {taken:?}", zone.name).expect("a hash takes all");
+        }
+        for (process, space) in self.kernel.processes() {
+            let running = (self.kernel.running(0), self.kernel.running(1));
+            write!(self.history, "{process:?} {running:?}").expect("a hash takes all");
+            for (page, (frame, permissions)) in self.oracle.mappings(space) {
+                let content = self.kernel.content(space, page);
+                let place = self.kernel.shared_place(space, page).map(|place| place.page);
+                let page = (page.number(), frame.number(), content, place);
+                write!(self.history, "{page:x?} {permissions:?}").expect("a hash takes all");
+            }
+        }
     }
 
     /// Memory that overlays keep although nothing translates it, in bytes.
