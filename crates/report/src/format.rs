@@ -231,7 +231,8 @@ mod tests {
     /// Values on both sides of each limit.
     #[test]
     fn digits_are_as_many_as_the_size_asks_for() {
-        let rows: [(fn(f64) -> String, f64, &str); 52] = [
+        type Row = (fn(f64) -> String, f64, &'static str);
+        let rows: [Row; 52] = [
             (ratio, 0.9994, "0.999"),
             (ratio, 0.9996, "1.00"),
             (ratio, 99.994, "99.99"),

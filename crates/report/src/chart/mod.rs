@@ -379,7 +379,7 @@ mod tests {
             .map(|place| tooltip(place, "at")[0]["title"].clone());
         assert_eq!(titles, ["scheme (a), 1 ÷ 2 % / x+y-z", "at", "at"]);
         let one = Series { label: "a".into(), ..Series::default() };
-        assert_eq!(legend(&[one.clone()], |_| Value::Null), json!([]));
+        assert_eq!(legend(std::slice::from_ref(&one), |_| Value::Null), json!([]));
         assert_eq!(legend(&[one.clone(), one], |_| Value::Null).as_array().unwrap().len(), 2);
     }
 }

@@ -453,6 +453,24 @@ fn a_shootdown_waits_for_the_answer_and_costs_who_is_interrupted() {
     assert_eq!(machine.counter("cycles"), 540);
 }
 
+/// A shootdown without targets is none, and neither is one before measuring began.
+#[test]
+fn a_shootdown_of_nobody_is_none() {
+    let mut machine = Machine::new(&config(), 2, 1);
+    let shootdown =
+        Shootdown { targets: 0b10, delivery_cycles: 100, interrupt_cycles: 7, handler_cycles: 40 };
+    machine.all.shoot_down(shootdown);
+    machine.chain(0, 1);
+    let threads = machine.threads_of(|machine| {
+        machine.all.run_on(0);
+        machine.all.shoot_down(Shootdown { targets: 0, ..shootdown });
+        machine.chain(0, 10);
+    });
+    assert_eq!((threads[0].cycles, threads[0].core, threads[1].core), (10, 0, 1));
+    assert_eq!((threads[0].shootdowns_waited_for, threads[1].shootdown_interrupts), (0, 0));
+    assert_eq!((threads[0].instructions, threads[1].idle_cycles), (10, 10));
+}
+
 /// Three others, interrupted one after the other: the last at 100 + 2 · 7. Two senders at once: the
 /// second interrupt waits for the first to be answered.
 #[test]

@@ -163,6 +163,8 @@ fn measuring_starts_at_0_and_each_repetition_counts_like_the_one_before() {
     ] {
         assert_eq!(counter(&format!("walker_reads_from_{name}")), reads, "{name}");
     }
+    assert_eq!(counter("translation_cycles"), core.translation_cycles());
+    assert_eq!(counter("translation_stall_cycles"), core.translation_stall_cycles());
     let is_part = |name: &str| name.starts_with("stack_") || name.starts_with("translation_");
     let never = first.iter().filter(|(name, value)| *value == 0.0 && !is_part(name));
     let never: Vec<&str> = never.map(|(name, _)| name.as_str()).collect();
@@ -223,6 +225,10 @@ fn what_cores_count_is_added_up() {
         }
         let mut counters = Counters::default();
         all.counters(&mut counters);
+        let counter = |name: &str| counters.get(name).unwrap() as u64;
+        assert_eq!(counter("translation_cycles"), all.translation_cycles());
+        assert_eq!(counter("translation_stall_cycles"), all.translation_stall_cycles());
+        assert_eq!(all.translation_accesses().selections, cores as u64);
         (list(&counters), all.threads())
     };
     let ((one, thread), (two, threads)) = (run(1), run(2));
