@@ -199,10 +199,8 @@ fn what_is_counted_in_parts_is_scaled_as_a_whole() {
     }
     core.extrapolate(6 * repetition(0, 0).len() as u64);
     assert_eq!(of(&core), multiplied(once(), 6.0));
-    assert_eq!(
-        (core.translation_accesses().selections, core.translation_accesses().units[2]),
-        (6, 6)
-    );
+    let accesses = core.translation_accesses();
+    assert_eq!((accesses.segment_checks, accesses.selections, accesses.units[2]), (6, 6, 6));
 }
 
 /// Two cores do the same on lines of their own: sums are twice those of one core. What is the mean over cores,
