@@ -273,3 +273,46 @@ fn change(cpu: &mut Cpu, to_recorded: bool) {
         cpu.update_soon();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn returns_have_prefixes_and_operands_that_compilers_add() {
+        for code in [&[0xc3][..], &[0xf2, 0xc3], &[0xf3, 0xc3], &[0xc2, 8, 0], &[0xf2, 0xc2, 8, 0]]
+        {
+            assert!(is_return(code), "{code:x?}");
+        }
+        for code in [
+            &[][..],
+            &[0xf2],
+            &[0xc2],
+            &[0xc2, 8],
+            &[0xcb],
+            &[0xc3, 0],
+            &[0x66, 0xc3],
+            &[0xe8, 0xc3],
+        ] {
+            assert!(!is_return(code), "{code:x?}");
+        }
+    }
+
+    /// Odd phases record; of adaptive sampling the first is all windows without gaps, each later one a window. Phases
+    /// between are as long as their window is away.
+    #[test]
+    fn phases_of_adaptive_sampling_are_where_its_windows_are() {
+        assert_eq!([0, 1, 2, 3].map(is_recorded), [false, true, false, true]);
+        for kept in [1, 2, 60] {
+            let mut at = 0;
+            for phase in 1..60 {
+                if phase > 1 && is_recorded(phase) {
+                    let number = windows::contiguous(kept) - 1 + phase / 2;
+                    assert_eq!(at, windows::position(number, kept), "phase {phase} of {kept}");
+                }
+                at += windows_of(phase, kept);
+            }
+        }
+        assert_eq!([1, 2, 3, 4, 5].map(|phase| windows_of(phase, 2)), [5, 1, 1, 1, 1]);
+    }
+}

@@ -261,3 +261,79 @@ impl RecordSummary {
         self.bytes as f64 / self.instructions.max(1) as f64
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recording_is_whole_unless_options_say_otherwise() {
+        let whole = Selection::whole_program();
+        let Selection { skip, sampling, region, instructions, trace_bytes, duration } = whole;
+        assert_eq!(sampling, Some(Sampling::Adaptive { window: 500_000, kept: 60 }));
+        assert_eq!((skip, region, instructions), (0, None, None));
+        assert_eq!((trace_bytes, duration), (Some(4 << 30), Some(Duration::from_secs(600))));
+        let options = RecordOptions::new("a", vec!["b".into()]);
+        assert_eq!(
+            (options.output, options.program),
+            (PathBuf::from("a"), vec![OsString::from("b")])
+        );
+        assert_eq!(
+            (options.selection, options.spool_bytes, options.level),
+            (Selection::default(), 4 << 30, 3)
+        );
+        assert!(matches!(options.begin, Begin::AtOnce) && options.is_kept_when_stopped);
+        assert!(
+            options.emulator.is_none()
+                && !options.prints_to_stderr
+                && options.environment.is_empty()
+        );
+    }
+
+    /// What ended a recording: a limit, which is no failure, or the program itself.
+    #[test]
+    fn a_recording_fails_with_its_program_only() {
+        for (ending, stopped_by, is_failure) in [
+            (Ending::Exited(0), None, false),
+            (Ending::Exited(1), None, true),
+            (Ending::Signalled(11), None, true),
+            (Ending::Replaced, None, true),
+            (Ending::Limit, Some(StoppedBy::Instructions), false),
+            (Ending::Size, Some(StoppedBy::Size), false),
+            (Ending::Time, Some(StoppedBy::Time), false),
+            (Ending::Stopped, Some(StoppedBy::User), false),
+            (Ending::Full, Some(StoppedBy::Disk), false),
+        ] {
+            let summary = |instructions| RecordSummary {
+                instructions,
+                instructions_skipped: 0,
+                instructions_between: 0,
+                windows: 1,
+                accesses: 0,
+                accesses_unmapped: 0,
+                mappings_misplaced: 0,
+                programs_unrecorded: 0,
+                pages_touched: 0,
+                threads: 1,
+                processes: Vec::new(),
+                bytes: 30,
+                records: 0,
+                program_seconds: 0.0,
+                processor_seconds: None,
+                instructions_executed: 0,
+                waited_seconds: 0.0,
+                seconds: 0.0,
+                ending,
+            };
+            assert_eq!(
+                (ending.stopped_by(), summary(1).is_failure()),
+                (stopped_by, is_failure),
+                "{ending:?}"
+            );
+            assert_eq!(
+                [0, 1, 20].map(|count| summary(count).bytes_per_instruction()),
+                [30.0, 30.0, 1.5]
+            );
+        }
+    }
+}

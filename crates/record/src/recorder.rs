@@ -509,3 +509,69 @@ fn ending(status: ExitStatus) -> Ending {
         (None, signal) => Ending::Signalled(signal.unwrap_or(0)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn phases(selection: Selection, begin: Begin) -> [u64; 5] {
+        let shared = SharedMemory::new().unwrap();
+        let options = RecordOptions { selection, begin, ..RecordOptions::new("a", Vec::new()) };
+        select(&options, &shared);
+        let Phases { skip_first, record, skip, kept_windows, region, .. } = &shared.header().phases;
+        [skip_first, record, skip, kept_windows, region].map(|word| word.load(Ordering::Relaxed))
+    }
+
+    /// What the plugins are told: instructions to skip first, to record, and to skip between, windows to keep, the
+    /// kind of region.
+    #[test]
+    fn a_selection_is_told_to_the_plugins() {
+        let of =
+            |skip, sampling, region| Selection { skip, sampling, region, ..Selection::default() };
+        let periodic = |window, period| Some(Sampling::Periodic { window, period });
+        let adaptive_of = |window, kept| Some(Sampling::Adaptive { window, kept });
+        let function = || Some(Region::Function("f".into()));
+        for (selection, expected) in [
+            (of(0, None, None), [0, ENDLESS, ENDLESS, 0, REGION_NONE]),
+            (of(7, None, None), [7, ENDLESS, ENDLESS, 0, REGION_NONE]),
+            (of(7, periodic(10, 100), None), [7, 10, 90, 0, REGION_NONE]),
+            (of(7, periodic(10, 5), None), [7, 10, 0, 0, REGION_NONE]),
+            (of(7, adaptive_of(10, 3), None), [7, 10, 0, 3, REGION_NONE]),
+            (of(0, adaptive_of(0, 0), None), [0, 1, 0, 1, REGION_NONE]),
+            (
+                of(7, adaptive_of(10, 3), function()),
+                [ENDLESS, ENDLESS, ENDLESS, 0, REGION_FUNCTION],
+            ),
+            (
+                of(7, periodic(10, 100), Some(Region::Markers)),
+                [ENDLESS, ENDLESS, ENDLESS, 0, REGION_MARKERS],
+            ),
+            (
+                of(0, None, Some(Region::Addresses { start: 1, end: 2 })),
+                [ENDLESS, ENDLESS, ENDLESS, 0, REGION_ADDRESSES],
+            ),
+        ] {
+            let windows = adaptive(&selection);
+            assert_eq!(windows.is_some(), expected[3] > 0, "{selection:?}");
+            let windows = windows.map_or(ENDLESS, |windows| windows.window());
+            assert!(windows == expected[1] || expected[3] == 0);
+            assert_eq!(phases(selection.clone(), Begin::AtOnce), expected, "{selection:?}");
+        }
+        let late = [ENDLESS, 10, 90, 0, REGION_NONE];
+        let selection = of(7, periodic(10, 100), None);
+        assert_eq!(phases(selection.clone(), Begin::After(Duration::ZERO)), late);
+        assert_eq!(phases(selection, Begin::WhenSet(Arc::default())), late);
+    }
+
+    #[test]
+    fn a_program_ends_with_a_code_or_by_a_signal() {
+        for (status, expected) in [
+            (0, Ending::Exited(0)),
+            (3 << 8, Ending::Exited(3)),
+            (11, Ending::Signalled(11)),
+            (0x89, Ending::Signalled(9)),
+        ] {
+            assert_eq!(ending(ExitStatus::from_raw(status)), expected);
+        }
+    }
+}

@@ -133,4 +133,90 @@ mod tests {
         assert_eq!(find(&region, file.path()), Some(place));
         assert_eq!(find(&Region::Function("main".into()), file.path()), None, "no symbols");
     }
+
+    /// Writes an ELF file with a segment at 0x401000 and these symbols: name, address, size, and whether the file
+    /// defines it.
+    fn program_with_symbols(path: &Path, symbols: &[(&str, u64, u64, bool)]) {
+        let mut names = vec![0];
+        let mut table = vec![0; 24];
+        for (name, address, size, is_defined) in symbols {
+            table.extend((names.len() as u32).to_le_bytes());
+            // A global function in section 1, or undefined.
+            table.extend([0x12, 0]);
+            table.extend(u16::from(*is_defined).to_le_bytes());
+            table.extend(address.to_le_bytes());
+            table.extend(size.to_le_bytes());
+            names.extend(name.bytes().chain([0]));
+        }
+        // Section headers are aligned.
+        names.resize(names.len().next_multiple_of(8), 0);
+        let names_at = 0x100 + table.len() as u64;
+        let sections_at = names_at + names.len() as u64;
+        let mut file = vec![0; 0x100];
+        file[..8].copy_from_slice(b"\x7fELF\x02\x01\x01\0");
+        let half_words =
+            [(16, 2), (18, 62), (52, 64), (54, 56), (56, 1), (58, 64), (60, 4), (62, 3)];
+        for (place, value) in half_words {
+            file[place..place + 2].copy_from_slice(&u16::to_le_bytes(value));
+        }
+        (file[20], file[32]) = (1, 64);
+        file[40..48].copy_from_slice(&sections_at.to_le_bytes());
+        // PT_LOAD, read and execute.
+        (file[64], file[68]) = (1, 5);
+        for (place, value) in [(16, 0x40_1000_u64), (24, 0x40_1000), (32, 0x100), (40, 0x100)] {
+            file[64 + place..64 + place + 8].copy_from_slice(&value.to_le_bytes());
+        }
+        file.extend(&table);
+        file.extend(&names);
+        // None, code, the symbols with their names in the last, and the names.
+        let kinds = [
+            (0, 0, 0, 0, 0),
+            (1, 0, 0x100, 0, 0),
+            (2, 0x100, table.len() as u64, 3, 24),
+            (3, names_at, names.len() as u64, 0, 0),
+        ];
+        for (kind, offset, size, link, entry) in kinds {
+            let mut section = [0; 64];
+            section[4..8].copy_from_slice(&u32::to_le_bytes(kind));
+            for (place, value) in [(24, offset), (32, size), (56, entry)] {
+                section[place..place + 8].copy_from_slice(&u64::to_le_bytes(value));
+            }
+            section[40..44].copy_from_slice(&u32::to_le_bytes(link));
+            // Symbols before number 1 are local.
+            section[44..48].copy_from_slice(&u32::to_le_bytes(u32::from(kind == 2)));
+            file.extend(section);
+        }
+        fs::write(path, file).unwrap();
+    }
+
+    #[test]
+    fn a_function_has_its_bytes_and_at_least_the_first() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let symbols = [
+            ("elsewhere", 0x40_1000, 8, false),
+            ("absent", 0, 8, true),
+            ("sized", 0x40_1010, 0x20, true),
+            ("bare", 0x40_1040, 0, true),
+            ("last", u64::MAX - 3, 8, true),
+        ];
+        program_with_symbols(file.path(), &symbols);
+        let place = |name: &str| find(&Region::Function(name.into()), file.path());
+        let at = |linked| Some(Place { linked, first: 0x40_1000 });
+        assert_eq!(place("sized"), at(0x40_1010..0x40_1030));
+        assert_eq!(place("bare"), at(0x40_1040..0x40_1041), "without a size");
+        for name in ["elsewhere", "absent", "last", "other", ""] {
+            assert_eq!(place(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn regions_are_said() {
+        let said = |text: &str| text.parse::<Region>().unwrap().to_string();
+        assert_eq!(said("markers"), "between the program's markers");
+        assert_eq!(said("401136..0x401200"), "from 0x401136 to 0x401200");
+        assert_eq!(said("main"), "function main");
+        let error = |text: &str| text.parse::<Region>().unwrap_err();
+        assert_eq!(error("a b"), "expected markers, START..END or the name of a function");
+        assert_eq!(error("1..main"), "\"main\" is no hexadecimal address, such as 0x401136");
+    }
 }

@@ -447,4 +447,67 @@ mod tests {
         ];
         assert_eq!(chunk.events, expected);
     }
+
+    /// Windows of 10 instructions, of which at least three stay: seven without gaps, then others.
+    #[test]
+    fn spans_end_where_windows_or_the_program_end() {
+        let of = |kept, starts: &[(u64, u64)], end| {
+            let mut windows = RecordedWindows::new(10, kept);
+            starts.iter().for_each(|(phase, at)| assert!(windows.start(*phase, *at)));
+            windows.spans(end)
+        };
+        assert_eq!(of(3, &[], 0), []);
+        assert_eq!(of(3, &[], 60), [0..10, 10..20, 20..30, 30..40, 40..50, 50..60]);
+        // The seventh window is as long as it is until the next starts.
+        assert_eq!(of(3, &[], 61), [0..10, 20..30, 40..50, 60..61]);
+        assert_eq!(of(3, &[(3, 73)], 80), [0..10, 20..30, 40..50, 60..73, 73..80]);
+        assert_eq!(of(3, &[(3, 70)], 70), [0..10, 20..30, 40..50, 60..70], "ended in its window");
+        assert_eq!(of(3, &[(3, 70), (5, 80)], 90), [0..10, 20..30, 40..50, 60..70, 70..80, 80..90]);
+        // The initial part may end early: threads lag behind.
+        assert_eq!(of(3, &[(3, 55)], 65), [0..10, 20..30, 40..50, 55..65]);
+        // A phase that nobody has reported has an empty window.
+        assert_eq!(of(1, &[(5, 30)], 35), [0..10, 30..35]);
+    }
+
+    /// Pages of the last byte of an access, each process's pages, and pages that share a place in the cache.
+    #[test]
+    fn pages_of_left_out_accesses_are_those_of_their_first_and_last_byte() {
+        let folder = tempfile::tempdir().unwrap();
+        let all = folder.path().join("all");
+        let mut writer = TraceWriter::create(&all, &TraceMetadata::default()).unwrap();
+        let at = |address, size| MemoryAccess {
+            address: VirtualAddress::new(address),
+            size,
+            kind: AccessKind::Write,
+        };
+        let far = (0x500 + RECENT_PAGES as u64) * PAGE_BYTES;
+        for number in 0..45 {
+            let accesses = match number {
+                10 => vec![at(0x500 * PAGE_BYTES - 8, 8)],
+                11 => vec![at(0x600 * PAGE_BYTES - 8, 9)],
+                12 => vec![
+                    at(0x700 * PAGE_BYTES - 1, 1),
+                    at(0x500 * PAGE_BYTES, 1),
+                    at(far, 1),
+                    at(0x500 * PAGE_BYTES, 1),
+                ],
+                _ => Vec::new(),
+            };
+            let one = Instruction { accesses: accesses.len() as u8, ..instruction(number) };
+            writer.push(&one, &accesses).unwrap();
+        }
+        writer.finish().unwrap();
+        let (_, events) = thinned(&RecordedWindows::new(10, 2), folder.path());
+        let touched = |pages: Range<u64>| (10, populate_event(pages.start << 12..pages.end << 12));
+        let expected = [
+            (10, ProgramEvent::Gap { instructions: 10 }),
+            touched(10..20),
+            // The access of 8 bytes ends with page 0x4ff, whose neighbour is touched by another.
+            touched(0x4ff..0x501),
+            touched(0x5ff..0x601),
+            touched(0x6ff..0x700),
+            touched(far >> 12..(far >> 12) + 1),
+        ];
+        assert_eq!(events[..6], expected);
+    }
 }

@@ -505,4 +505,89 @@ mod tests {
         };
         assert_eq!((accessed(&[4, 0, 5]), accessed(&[])), (Some(3.0), None));
     }
+
+    #[test]
+    fn evidence_has_letters_names_and_limits() {
+        let kinds = [EvidenceKind::Trace, EvidenceKind::Samples, EvidenceKind::AccessedBits];
+        assert_eq!(kinds.map(EvidenceKind::letter), ['A', 'B', 'C']);
+        assert_eq!(
+            kinds.map(EvidenceKind::name),
+            ["recorded accesses", "samples of the processor", "accessed bits of pages"]
+        );
+        assert_eq!(kinds.map(|kind| kind.limits().len() > 50), [false, true, true]);
+        assert_eq!(EvidenceKind::Trace.limits(), "");
+        assert!(EvidenceKind::Samples.limits().starts_with("Samples say where accesses missed"));
+        assert!(
+            EvidenceKind::AccessedBits
+                .limits()
+                .starts_with("Accessed bits say which memory is used")
+        );
+        use AdviceVerdict::*;
+        let all = [Worth, AlreadyOn, CostsMemory, Unclear, NotWorth, TooLittle, Ranking];
+        assert_eq!(
+            all.map(AdviceVerdict::recommends),
+            [true, false, false, true, false, false, false]
+        );
+        let names = all.map(|verdict| serde_json::to_string(&verdict).unwrap());
+        assert_eq!(
+            names,
+            [
+                "worth",
+                "already-on",
+                "costs-memory",
+                "unclear",
+                "not-worth",
+                "too-little",
+                "ranking"
+            ]
+            .map(|name| format!("\"{name}\""))
+        );
+        assert_eq!(
+            (AdviceVerdict::default(), EvidenceKind::default()),
+            (Ranking, EvidenceKind::Trace)
+        );
+        let exact = |low, high| SpeedRecord { low, high, ..SpeedRecord::SAME }.is_exact();
+        assert_eq!((exact(1.0, 1.0), exact(0.9, 1.1), SpeedRecord::SAME.speed), (true, false, 1.0));
+        assert_eq!(LEAST_ACCESSES, 100_000);
+    }
+
+    #[test]
+    fn the_planned_run_is_that_of_parts_or_of_all_memory() {
+        let planned = |names: &[&str]| {
+            let run = |name: &&str| AdviceRun { name: (*name).into(), ..AdviceRun::default() };
+            let record =
+                AdviceRecord { runs: names.iter().map(run).collect(), ..AdviceRecord::default() };
+            record.planned_run().map(|run| run.name.clone())
+        };
+        assert_eq!(
+            planned(&["as it is", "all large", "recommended"]).as_deref(),
+            Some("recommended")
+        );
+        assert_eq!(planned(&["as it is", "all large", "free"]).as_deref(), Some("all large"));
+        assert_eq!(planned(&["as it is", "free"]), None);
+    }
+
+    /// A measured loss or nothing is not worth it, unless the simulation has said that large pages are on, or cost
+    /// memory.
+    #[test]
+    fn a_measured_loss_is_judged_by_what_was_simulated() {
+        use AdviceVerdict::*;
+        for (simulated, ratio, half, expected) in [
+            (CostsMemory, 1.0, 0.01, CostsMemory),
+            (CostsMemory, 0.9, 0.05, CostsMemory),
+            (AlreadyOn, 0.9, 0.05, AlreadyOn),
+            (CostsMemory, 1.1, 0.05, Worth),
+            (AlreadyOn, 1.0, 0.3, Unclear),
+            (Unclear, 1.0, 0.01, NotWorth),
+            (TooLittle, 0.9, 0.05, NotWorth),
+        ] {
+            let mut record = AdviceRecord { verdict: simulated, ..AdviceRecord::default() };
+            record.add_verification(Verification {
+                measured: GainRatio { ratio, low: ratio - half, high: ratio + half },
+                ..Verification::default()
+            });
+            assert_eq!(record.verdict, expected, "{simulated:?} {ratio}");
+            assert!(record.verification.is_some());
+        }
+    }
 }

@@ -629,4 +629,42 @@ mod tests {
         let claim = r#"{"id":"X","statement":"s","kind":"oracle","verdict":"reproduced"}"#;
         assert_eq!(serde_json::from_str::<ClaimRecord>(claim).unwrap().kind, None);
     }
+
+    /// Values that a record may leave out, and kinds that simulation can contradict.
+    #[test]
+    fn records_have_defaults() {
+        let text = r#"{"record":"experiment","experiment":"x","title":"t","curves":[{"name":"c","label":"C"}]}"#;
+        let read = read_experiments(text).unwrap().experiments.remove(0);
+        assert_eq!(
+            (read.axis_form, read.curves[0].show, read.quick),
+            (AxisForm::Number, Show::Number, false)
+        );
+        assert_eq!((read.seeds, read.seed, read.file, read.warmup), (None, None, None, None));
+        let claim: ClaimRecord =
+            serde_json::from_str(r#"{"id":"X","statement":"s","verdict":"reproduced"}"#).unwrap();
+        assert_eq!(
+            (claim.show, claim.relation.as_str(), claim.tolerance, claim.is_tested()),
+            (Show::Number, "", None, false)
+        );
+        use ClaimKind::*;
+        let kinds = [Number, Threshold, Restated, Sign, ClosedForm, ByConstruction, Input, Test];
+        assert_eq!(
+            kinds.map(ClaimKind::is_tested),
+            [true, true, false, false, false, false, false, false]
+        );
+        let names = kinds.map(word).join(" ");
+        assert_eq!(names, "number threshold restated sign closed-form by-construction input test");
+        let names = [Show::Percent, Show::Gain, Show::Ratio, Show::Number].map(word).join(" ");
+        assert_eq!(names, "percent gain ratio number");
+        let names =
+            [Reading::AtTheDefault, Reading::InsideTheRange, Reading::InNone].map(word).join(" ");
+        assert_eq!(names, "at_the_default inside_the_range in_none");
+        let names = [AxisForm::Share, AxisForm::Number, AxisForm::Places].map(word).join(" ");
+        assert_eq!(names, "share number places");
+        assert_eq!(["P-C1-2", "G C-4", "", "-C1"].map(paper_of), ["P", "G", "", ""]);
+        let error =
+            read_experiments(&text.replace("experiment\",\"experiment", "other\",\"experiment"))
+                .unwrap_err();
+        assert_eq!(error.to_string(), "line 1: no record is of kind \"other\"");
+    }
 }

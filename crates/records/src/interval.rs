@@ -111,4 +111,18 @@ mod tests {
         assert_eq!(Interval::of_values(&[2.0]).unwrap().half_width_95, None);
         assert_eq!(Interval::of_values(&[]), None);
     }
+
+    #[test]
+    fn an_interval_is_scaled_with_its_estimate() {
+        let one = Interval { mean: 2.0, half_width_95: Some(0.5) };
+        assert_eq!(one.times(100.0), Interval { mean: 200.0, half_width_95: Some(50.0) });
+        let alone = Interval { mean: 2.0, half_width_95: None };
+        assert_eq!(alone.times(0.5), Interval { mean: 1.0, half_width_95: None });
+        assert_eq!(serde_json::from_str::<Interval>(r#"{"mean":2}"#).unwrap(), alone);
+        assert_eq!(Interval::of_quotient(&[], &[]), None);
+        assert_eq!(
+            Interval::of_quotient(&[0, 0], &[1, 2]).unwrap(),
+            Interval { mean: 0.0, half_width_95: Some(0.0) }
+        );
+    }
 }

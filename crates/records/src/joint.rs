@@ -315,4 +315,27 @@ mod tests {
         let empty = read(r#"{"paper":""}"#);
         assert_eq!((empty.best(), empty.held_alone(), empty.excluding().len()), (0, 0, 0));
     }
+
+    /// Several readings with as many claims: the one with fewest changes, then the first. Values that some reading
+    /// has, with the means of their readings.
+    #[test]
+    fn ties_go_to_the_first_reading_that_changes_least() {
+        let claims = [("P-C1", [0, 1, 1, 1, 0, 1])];
+        assert_eq!(record(&claims).best(), 1);
+        let claims = [("P-C1", [0, 0, 1, 1, 1, 1])];
+        assert_eq!(record(&claims).best(), 2);
+        let claims = [("P-C1", [1, 1, 1, 1, 1, 1])];
+        let all = record(&claims);
+        assert_eq!((all.best(), all.claims[0].held(), all.held_alone()), (0, 6, 1));
+        assert!(all.claims[0].holds(5) && !all.claims[0].holds(6));
+        let one = JointRecord { readings: all.readings[..3].to_vec(), ..all.clone() };
+        let effects = one.effects();
+        assert_eq!(effects.len(), 1, "choice a has one value in these readings");
+        let values: Vec<_> =
+            effects[0].values.iter().map(|value| (value.value, value.readings)).collect();
+        assert_eq!(values, [(None, 1), (Some("1"), 1), (Some("2"), 1)]);
+        assert!(!effects[0].is_clear, "single readings have no known spread");
+        let none = JointRecord { choices: Vec::new(), ..all };
+        assert!(!none.is_exhaustive() && none.effects().is_empty());
+    }
 }

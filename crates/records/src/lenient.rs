@@ -95,3 +95,109 @@ pub(crate) fn counters<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cou
     };
     Ok(all.unwrap_or_default().into_iter().filter_map(figure).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Deserialize, Debug, PartialEq)]
+    #[serde(default)]
+    #[derive(Default)]
+    struct All {
+        #[serde(deserialize_with = "name")]
+        name: Option<String>,
+        #[serde(deserialize_with = "whole")]
+        whole: u64,
+        #[serde(deserialize_with = "some_whole")]
+        some: Option<u64>,
+        #[serde(deserialize_with = "wholes")]
+        list: Vec<u64>,
+        #[serde(deserialize_with = "counts")]
+        counts: BTreeMap<String, u64>,
+        #[serde(deserialize_with = "known_names")]
+        known: BTreeMap<bool, u64>,
+        #[serde(deserialize_with = "or_default")]
+        text: String,
+        #[serde(deserialize_with = "known_or_default")]
+        flag: bool,
+    }
+
+    fn read(text: &str) -> All {
+        serde_json::from_str(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    #[test]
+    fn odd_values_are_read_as_what_they_can_be() {
+        for (value, whole, some) in [
+            ("7", 7, Some(7)),
+            ("0", 0, Some(0)),
+            ("7.9", 7, Some(7)),
+            ("1e3", 1000, Some(1000)),
+            ("-1", 0, None),
+            ("-0.0", 0, Some(0)),
+            ("null", 0, None),
+            ("18446744073709551615", u64::MAX, Some(u64::MAX)),
+            ("1e300", u64::MAX, Some(u64::MAX)),
+        ] {
+            let all = read(&format!(r#"{{"whole":{value},"some":{value},"list":[{value},"x"]}}"#));
+            assert_eq!((all.whole, all.some, all.list), (whole, some, vec![whole, 0]), "{value}");
+        }
+        for (value, expected) in [
+            (r#""a b""#, Some("a b")),
+            (r#"" ""#, None),
+            (r#""""#, None),
+            ("5", None),
+            ("null", None),
+            ("[]", None),
+        ] {
+            assert_eq!(
+                read(&format!(r#"{{"name":{value}}}"#)).name.as_deref(),
+                expected,
+                "{value}"
+            );
+        }
+        let all =
+            read(r#"{"counts":{"a":3,"b":-3,"c":"3","d":null,"e":1.5},"text":null,"list":null}"#);
+        let expected = [("a", 3), ("b", 0), ("e", 1)].map(|(name, count)| (name.to_owned(), count));
+        assert_eq!((all.counts, all.text, all.list), (expected.into(), String::new(), Vec::new()));
+        assert_eq!(read(r#"{"counts":null,"known":null}"#), All::default());
+        assert_eq!(
+            [r#"true"#, "1", "null", r#""x""#]
+                .map(|flag| read(&format!(r#"{{"flag":{flag}}}"#)).flag),
+            [true, false, false, false]
+        );
+        for refused in [
+            r#"{"whole":"7"}"#,
+            r#"{"some":[]}"#,
+            r#"{"list":7}"#,
+            r#"{"text":7}"#,
+            r#"{"counts":[]}"#,
+        ] {
+            assert!(serde_json::from_str::<All>(refused).is_err(), "{refused}");
+        }
+    }
+
+    #[test]
+    fn counters_are_counts_or_finite_numbers() {
+        #[derive(Deserialize)]
+        struct Of {
+            #[serde(deserialize_with = "counters")]
+            counters: Counters,
+        }
+        let of = |text: &str| {
+            let Of { counters } =
+                serde_json::from_str(&format!(r#"{{"counters":{text}}}"#)).unwrap();
+            counters.iter().map(|(name, value)| (name.to_owned(), value)).collect::<Vec<_>>()
+        };
+        let expected = [
+            ("a", CounterValue::Count(3)),
+            ("b", CounterValue::Ratio(-3.0)),
+            ("c", CounterValue::Ratio(0.5)),
+            ("d", CounterValue::Count(u64::MAX)),
+        ];
+        let found =
+            of(r#"{"a":3,"b":-3,"c":0.5,"d":18446744073709551615,"e":"1","f":null,"g":true}"#);
+        assert_eq!(found, expected.map(|(name, value)| (name.to_owned(), value)));
+        assert!(of("null").is_empty());
+    }
+}

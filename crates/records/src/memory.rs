@@ -102,3 +102,34 @@ impl<'de> Deserialize<'de> for CellRun {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_lists_of_five_numbers() {
+        let run = |text: &str| serde_json::from_str::<CellRun>(text).unwrap();
+        let whole =
+            CellRun { cells: 1, class: Some(2), free_frames: 3, hole_frames: 4, kept_frames: 5 };
+        assert_eq!(run("[1,2,3,4,5]"), whole);
+        assert_eq!(serde_json::to_string(&whole).unwrap(), "[1,2,3,4,5]");
+        assert_eq!(run("[1,2,3,4,5,6]"), whole);
+        assert_eq!(run("[]"), CellRun::default());
+        assert_eq!(run(r#"[7,"x"]"#), CellRun { cells: 7, class: Some(0), ..CellRun::default() });
+        let map: MemoryMap =
+            serde_json::from_str(r#"{"of":"host","frames":{"free":2,"x":null},"classes":null}"#)
+                .unwrap();
+        assert_eq!(
+            (map.of.as_deref(), map.frames.len(), map.classes.len(), map.blocks_per_cell),
+            (Some("host"), 1, 0, 0)
+        );
+        let point: MemoryPoint =
+            serde_json::from_str(r#"{"instruction":2.5,"free_bytes":-1,"mapped_bytes":4096}"#)
+                .unwrap();
+        assert_eq!(
+            (point.instruction, point.free_bytes, point.mapped_bytes, point.touched_bytes),
+            (2, None, Some(4096), None)
+        );
+    }
+}

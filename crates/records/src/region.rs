@@ -94,4 +94,36 @@ mod tests {
         let written = serde_json::to_string(&region).unwrap();
         assert!(written.contains(r#""filter":"0x0f","holes":["0x0000000000000001","#), "{written}");
     }
+
+    #[test]
+    fn words_are_hexadecimal_or_numbers() {
+        let region = |text: &str| serde_json::from_str::<Region>(text);
+        let of =
+            region(r#"{"page":null,"filter":null,"holes":null,"allocated":[7,"0xff","F0",null]}"#)
+                .unwrap();
+        assert_eq!(
+            (of.page.as_str(), of.filter, of.holes.len(), of.allocated),
+            ("", 0, 0, vec![7, 255, 240, 0])
+        );
+        for wrong in [
+            r#"{"filter":-1}"#,
+            r#"{"filter":true}"#,
+            r#"{"holes":[1.5]}"#,
+            r#"{"holes":["0x10000000000000000"]}"#,
+        ] {
+            assert!(region(wrong).is_err(), "{wrong}");
+        }
+        let error = region(r#"{"holes":["xyz"]}"#).unwrap_err().to_string();
+        assert!(error.starts_with("\"xyz\" is not a 64-bit word in hexadecimal"), "{error}");
+        let full = Region { holes: vec![u64::MAX; 8], allocated: vec![1], ..Region::default() };
+        assert!(
+            full.is_hole(511)
+                && !full.is_hole(512)
+                && full.is_allocated_hole(0)
+                && !full.is_allocated_hole(64)
+        );
+        let written =
+            serde_json::to_string(&Region { filter: 0x1ff, ..Region::default() }).unwrap();
+        assert_eq!(written, r#"{"page":"","filter":"0x1ff","holes":[],"allocated":[]}"#);
+    }
 }

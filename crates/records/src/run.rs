@@ -192,4 +192,56 @@ mod tests {
             [r#","sampled":{"windows":29}"#, r#","sampled":{"windows":30}"#, ""].map(has_few);
         assert_eq!(found, [true, false, false]);
     }
+
+    /// A run without anything else, and one with fields that other programs leave out.
+    #[test]
+    fn a_run_needs_a_scheme_and_a_workload_only() {
+        let text = r#"{"scheme":"4k","workload":"w","guest":" ","machine":null,"seed":null,"hardware_threads":[{"core":1.0}],
+            "sampled":{"windows":3},"batches":null,"warmup":{"stated":null,"suggested_instructions":-1}}"#;
+        let run: RunResult = serde_json::from_str(text).unwrap();
+        assert_eq!((run.guest, run.seed, run.machine.as_str()), (None, 0, ""));
+        assert_eq!(run.hardware_threads, [HardwareThread { core: 1, ..HardwareThread::default() }]);
+        let sampled = run.sampled.unwrap();
+        assert_eq!(
+            (sampled.windows, sampled.only_timing, sampled.instructions_counted),
+            (3, false, 0)
+        );
+        assert!(
+            run.batches.is_empty()
+                && !run.warmup.stated
+                && run.warmup.suggested_instructions.is_none()
+        );
+        let bare: RunResult = serde_json::from_str(r#"{"scheme":"4k","workload":"w"}"#).unwrap();
+        let written = serde_json::to_value(&bare).unwrap();
+        for absent in [
+            "guest",
+            "host",
+            "instructions_represented",
+            "sampled",
+            "hardware_threads",
+            "batches",
+            "mode_transitions",
+        ] {
+            assert!(written.get(absent).is_none(), "{absent}");
+        }
+        for present in [
+            "machine",
+            "seed",
+            "cycles",
+            "ipc",
+            "counters",
+            "series",
+            "regions",
+            "memory_maps",
+            "notes",
+            "config",
+            "version",
+        ] {
+            assert!(written.get(present).is_some(), "{present}");
+        }
+        let timing = |only_timing| {
+            serde_json::to_value(Sampled { only_timing, ..Sampled::default() }).unwrap()
+        };
+        assert!(timing(false).get("only_timing").is_none() && timing(true)["only_timing"] == true);
+    }
 }

@@ -306,3 +306,77 @@ pub struct ProcessContents {
     /// Shares of zero and duplicate pages in the syntax of the simulator's option `--contents`.
     pub spec: String,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn snapshots_are_told_by_their_kind_and_may_lack_fields() {
+        let Snapshot::Process(process) =
+            read_snapshot(r#"{"snapshot":"process","pid":7}"#).unwrap()
+        else {
+            panic!("a process")
+        };
+        assert_eq!(
+            (process.pid, process.areas.len(), process.totals.sizes.is_none()),
+            (7, 0, true)
+        );
+        let text = r#"{"snapshot":"host","blocks":{"blocks":{"whole":3,"perforable_now":2,"new":9},"memory_blocks":8},
+            "zones":[{"free_blocks":[1,0,0,0,0,0,0,0,0,2,3]}],"requests":[{"shares":null},{"shares":{"large":0.5}}]}"#;
+        let Snapshot::Host(host) = read_snapshot(text).unwrap() else { panic!("a host") };
+        let blocks = host.blocks.unwrap();
+        let counts = [BlockReach::Whole, BlockReach::PerforableNow, BlockReach::Large]
+            .map(|reach| blocks.count(reach));
+        assert_eq!((counts, blocks.memory_blocks, blocks.blocks.len()), ([3, 2, 0], 8, 2));
+        assert_eq!(host.zones[0].free_blocks[10], 3);
+        let shares: Vec<_> = host
+            .requests
+            .iter()
+            .map(|request| request.shares.map(|it| (it.large, it.perforated)))
+            .collect();
+        assert_eq!(shares, [None, Some((0.5, 0.0))]);
+        let error = read_snapshot("{}").unwrap_err().to_string();
+        assert!(error.starts_with("line 1: "), "{error}");
+    }
+
+    #[test]
+    fn snapshots_are_written_without_what_is_not_known() {
+        let fields = |snapshot: &Snapshot| {
+            let value = serde_json::to_value(snapshot).unwrap();
+            value.as_object().unwrap().keys().cloned().collect::<Vec<_>>()
+        };
+        let host = fields(&Snapshot::Host(Box::default()));
+        assert!(host.contains(&"mapped_frames".into()) && host.contains(&"snapshot".into()));
+        for unknown in ["frames", "blocks", "memory_map"] {
+            assert!(!host.contains(&unknown.into()), "{unknown}");
+        }
+        let process = fields(&Snapshot::Process(Box::default()));
+        assert!(
+            !process.contains(&"contents".into()) && !process.contains(&"guest_contents".into())
+        );
+        let area = serde_json::to_value(ProcessArea::default()).unwrap();
+        assert!(
+            area["mapped_bytes"] == 0
+                && area.get("sizes").is_none()
+                && area.get("totals").is_none()
+        );
+        let names = [
+            BlockReach::Whole,
+            BlockReach::Compactable,
+            BlockReach::PerforableNow,
+            BlockReach::Perforable,
+            BlockReach::Reclaimable,
+            BlockReach::Large,
+            BlockReach::Neither,
+            BlockReach::Absent,
+        ];
+        assert!(names.is_sorted(), "the least effort first");
+        let names = names.map(crate::word).join(" ");
+        assert_eq!(
+            names,
+            "whole compactable perforable_now perforable reclaimable large neither absent"
+        );
+        assert_eq!(FREE_ORDERS, 11);
+    }
+}

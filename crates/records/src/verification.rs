@@ -391,4 +391,39 @@ mod tests {
         let instant = [run(false, 0.0), run(true, 0.0)];
         assert_eq!(Verification::ratio(&instant, Clock::User), None, "below the clock's step");
     }
+
+    /// The ends of the ranges by which ratios are judged belong to them, but for no effect itself.
+    #[test]
+    fn a_ratio_at_a_limit_is_judged() {
+        let least = LEAST_GAIN;
+        for (ratio, low, high, worth) in [
+            (1.0 + least, 1.000_001, 1.1, Worth::Gain),
+            (1.0 + least, 1.0, 1.1, Worth::Unclear),
+            (1.0 - least, 0.9, 0.999_999, Worth::Loss),
+            (1.0 - least, 0.9, 1.0, Worth::Unclear),
+            (1.0, 1.0 - 2.0 * least, 1.0 + 2.0 * least, Worth::Nothing),
+        ] {
+            assert_eq!(gain(ratio, low, high).worth(), worth, "{ratio} {low} {high}");
+        }
+        let exact = |ratio| gain(ratio, ratio, ratio);
+        assert_eq!(Verification::error_of_effect(&exact(1.25), &exact(1.25)), Some(0.0));
+        assert_eq!(
+            [Worth::Gain, Worth::Loss, Worth::Nothing, Worth::Unclear].map(Worth::is_worth_it),
+            [true, false, false, false]
+        );
+        assert_eq!((Clock::default(), GainRatio::of_pairs(&[])), (Clock::Processor, None));
+    }
+
+    #[test]
+    fn words_of_a_verification_are_those_of_its_record() {
+        use crate::word;
+        let clocks = [Clock::Processor, Clock::User, Clock::Wall].map(word);
+        assert_eq!(clocks, ["processor", "user", "wall"]);
+        let judged = [Judgement::Right, Judgement::Wrong, Judgement::WithinError].map(word);
+        assert_eq!(judged, ["right", "wrong", "within_error"]);
+        let record = serde_json::to_value(Verification::default()).unwrap();
+        assert!(record.get("unmeasured").is_none() && record["predicted"].is_null(), "{record}");
+        let run = serde_json::to_value(VerifiedRun::default()).unwrap();
+        assert!(run.get("counters").is_none(), "{run}");
+    }
 }

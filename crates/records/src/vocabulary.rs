@@ -233,4 +233,39 @@ mod tests {
             assert_eq!(found, scheme, "{name}");
         }
     }
+
+    #[test]
+    fn schemes_are_found_by_name_and_pairs_by_both() {
+        let scheme = |name: &'static str, role| SchemeFacts {
+            name: name.into(),
+            other_names: vec!["other name".into()],
+            colour: name.into(),
+            role,
+            setting: None,
+        };
+        let schemes = vec![scheme("4k", SchemeRole::Base), scheme("free", SchemeRole::Free)];
+        let vocabulary = Vocabulary::new(Vec::new(), schemes);
+        assert_eq!(vocabulary.scheme("4K").map(|scheme| &*scheme.name), Some("4k"));
+        assert!(vocabulary.scheme("other name").is_none() && vocabulary.scheme("4k+4k").is_none());
+        for (name, roles) in [
+            ("4k", Roles::Native(SchemeRole::Base)),
+            ("new", Roles::Native(SchemeRole::Other)),
+            ("4k+free", Roles::Pair(SchemeRole::Base, SchemeRole::Free)),
+            ("free+new", Roles::Pair(SchemeRole::Free, SchemeRole::Other)),
+        ] {
+            assert_eq!(vocabulary.roles(name), roles, "{name}");
+        }
+        // Of names of one length the first scheme's.
+        assert_eq!(vocabulary.named_after("an other name").map(|scheme| &*scheme.name), Some("4k"));
+        for (text, words, expected) in [
+            ("4k", "4k", true),
+            ("a 4k", "4k", true),
+            ("4k-b", "4k", true),
+            ("64k", "4k", false),
+            ("4kb", "4k", false),
+            ("64k 4k", "4k", true),
+        ] {
+            assert_eq!(has_words(text, words), expected, "{text}");
+        }
+    }
 }

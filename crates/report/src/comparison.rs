@@ -447,4 +447,66 @@ mod tests {
         assert_eq!(Spread::of([4.0, 1.0, 2.0, 3.0]).unwrap().median, 2.5);
         assert_eq!(Spread::of([f64::NAN, f64::INFINITY]), None);
     }
+
+    /// The variation within runs is the mean of their squares over the number of seeds; that between runs comes to
+    /// it at a right angle.
+    #[test]
+    fn intervals_of_seeds_are_within_and_between_runs() {
+        let one = |mean, half_width_95| Interval { mean, half_width_95 };
+        assert_eq!(over_seeds(&[]), None);
+        assert_eq!(over_seeds(&[one(2.0, Some(0.3))]), Some(one(2.0, Some(0.3))));
+        assert_eq!(over_seeds(&[one(2.0, None)]), Some(one(2.0, None)));
+        let half = |seeds: &[Interval]| over_seeds(seeds).unwrap().half_width_95.unwrap();
+        // √((0.3² + 0.4²) ÷ 2 ÷ 2).
+        assert!((half(&[one(2.0, Some(0.3)), one(2.0, Some(0.4))]) - 0.25).abs() < 1e-12);
+        // Of three seeds, one has no interval: √((0.3² + 0.4²) ÷ 2 ÷ 3).
+        let three = [one(2.0, Some(0.3)), one(2.0, Some(0.4)), one(2.0, None)];
+        assert!((half(&three) - (0.125_f64 / 3.0).sqrt()).abs() < 1e-12);
+        let apart = [one(1.0, None), one(2.0, None), one(6.0, None)];
+        let between = Interval::of_values(&[1.0, 2.0, 6.0]).unwrap().half_width_95.unwrap();
+        assert_eq!(over_seeds(&apart), Some(one(2.0, Some(between))), "around the median");
+        let both = [one(1.0, Some(0.3)), one(2.0, Some(0.3)), one(6.0, Some(0.3))];
+        assert!((half(&both) - (between.powi(2) + 0.03).sqrt()).abs() < 1e-12);
+    }
+
+    /// A perforated scheme natively, then as a pair, then in part of one; otherwise the fastest.
+    #[test]
+    fn the_subject_is_a_proposal_or_the_fastest() {
+        let subject = |names: &[&str]| {
+            let lines: Vec<String> = (1..)
+                .zip(names)
+                .map(|(place, name)| {
+                    let pair = name.split_once('+').map_or(String::new(), |(guest, host)| {
+                        format!(r#""guest":"{guest}","host":"{host}","#)
+                    });
+                    format!(r#"{{"scheme":"{name}",{pair}"workload":"w","ipc":{place}}}"#)
+                })
+                .collect();
+            let results = read_results(&lines.join("\n")).unwrap();
+            let vocabulary = vocabulary();
+            let found = comparisons(&results, &vocabulary);
+            found[0].subject().map(|place| names[place].to_owned())
+        };
+        for (names, expected) in [
+            (&["4k", "perforated+perforated", "perforated", "thp"][..], Some("perforated")),
+            (
+                &["4k+4k", "perforated+4k", "perforated+perforated", "thp"],
+                Some("perforated+perforated"),
+            ),
+            (&["4k", "thp+perforated", "thp"], Some("thp+perforated")),
+            (&["4k", "1g", "thp", "ideal"], Some("thp")),
+            (&["thp", "4k"], Some("thp")),
+            (&["4k", "ideal"], None),
+        ] {
+            assert_eq!(subject(names).as_deref(), expected, "{names:?}");
+        }
+    }
+
+    #[test]
+    fn a_spread_has_the_finite_values_only() {
+        let spread = Spread::of([3.0, f64::NAN, 1.0]).unwrap();
+        assert_eq!((spread.median, spread.least, spread.most, spread.runs), (2.0, 1.0, 3.0, 2));
+        assert_eq!(spread.range(|value| format!("{value}")), "1 to 3");
+        assert_eq!(Spread::of([5.0, 9.0, 1.0]).unwrap().median, 5.0);
+    }
 }

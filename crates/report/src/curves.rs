@@ -285,3 +285,44 @@ fn figure(record: &MissRatioRecord) -> Figure {
         ),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn page_sizes_and_shares_are_written_shortly() {
+        let name = |page_bytes| size(&PageSizeCurve { page_bytes, ..PageSizeCurve::default() });
+        assert_eq!(
+            [4096, 512 << 10, 1 << 20, 2 << 20, 512 << 20, 1 << 30].map(name),
+            ["4KB", "512KB", "1MB", "2MB", "512MB", "1GB"]
+        );
+        let record = MissRatioRecord { accesses: 1_000_000, ..MissRatioRecord::default() };
+        let text = |accesses| percent(&record, accesses);
+        assert_eq!(
+            [0, 4, 6, 9_994, 9_996, 99_940, 99_960, 1_000_000].map(text),
+            ["0", "<0.001", "0.001", "0.999", "1.00", "9.99", "10.0", "100.0"]
+        );
+        assert!(
+            is_wide(9, Some(5))
+                && !is_wide(10, Some(5))
+                && !is_wide(0, Some(0))
+                && !is_wide(0, None)
+        );
+        let empty = MissRatioRecord::default();
+        assert_eq!(percent(&empty, 0), "0");
+        let followed = |sampled_one_in, first_touches, misses| {
+            let points = vec![MissPoint { misses, ..MissPoint::default() }];
+            is_followed(&PageSizeCurve {
+                sampled_one_in,
+                first_touches,
+                points,
+                ..PageSizeCurve::default()
+            })
+        };
+        assert_eq!(
+            [followed(1, 0, 0), followed(2, 0, 0), followed(2, 1, 0), followed(2, 0, 1)],
+            [true, false, true, true]
+        );
+    }
+}

@@ -227,4 +227,84 @@ mod tests {
         assert_eq!(exact(&Number::from_f64(1.234_567_890_123_456_7e-8).unwrap()), "1.23457e-8");
         assert_eq!(exact(&Number::from_f64(-1.5e300).unwrap()), "-1.5e300");
     }
+
+    /// Values on both sides of each limit.
+    #[test]
+    fn digits_are_as_many_as_the_size_asks_for() {
+        type Row = (fn(f64) -> String, f64, &'static str);
+        let rows: [Row; 52] = [
+            (ratio, 0.9994, "0.999"),
+            (ratio, 0.9996, "1.00"),
+            (ratio, 99.994, "99.99"),
+            (ratio, 99.996, "100.0"),
+            (ratio, 999.94, "999.9"),
+            (ratio, 999.96, "1000"),
+            (ratio, 99_999.4, "99999"),
+            (ratio, 99_999.6, "100k"),
+            (ratio, 0.0, "0"),
+            (ratio, 0.00049, "<0.001"),
+            (ratio, 0.00051, "0.001"),
+            (ratio, -0.5, "-0.500"),
+            (ratio, -99_999.6, "-100k"),
+            (ratio, f64::INFINITY, MISSING),
+            (|value| ratio_with(value, 0), 0.4, "0"),
+            (|value| ratio_with(value, 2), 0.0049, "<0.01"),
+            (|value| ratio_with(value, 2), 0.0051, "0.01"),
+            (times, -0.0049, "0.00×"),
+            (times, -0.0051, "-0.01×"),
+            (times, 99_999.4, "99999.40×"),
+            (times, 99_999.6, "100k×"),
+            (percent, -0.0004, "0.0 %"),
+            (percent, -0.0006, "-0.1 %"),
+            (percent, 999.99, "99999.0 %"),
+            (percent, 1000.0, "100k %"),
+            (compact, 0.0, "0"),
+            (compact, 0.5, "0.50"),
+            (compact, 12.0, "12"),
+            (compact, 12.34, "12.3"),
+            (compact, 9.994, "9.99"),
+            (compact, 9.996, "10.0"),
+            (compact, 99.94, "99.9"),
+            (compact, 99.96, "100"),
+            (compact, 9999.4, "9999"),
+            (compact, 9999.6, "10.0k"),
+            (compact, 99_940.0, "99.9k"),
+            (compact, 99_960.0, "100k"),
+            (compact, 999_499.0, "999k"),
+            (compact, 999_500.0, "1.00M"),
+            (compact, 9.994e6, "9.99M"),
+            (compact, 2e9, "2.00G"),
+            (compact, 3e12, "3.00T"),
+            (compact, 4e15, "4.00P"),
+            (compact, -20_000.0, "-20.0k"),
+            (compact, f64::NAN, MISSING),
+            (bytes, 0.0, "0 B"),
+            (bytes, 1023.0, "1023 B"),
+            (bytes, 1024.0, "1.00 KB"),
+            (bytes, 1023.0 * 1024.0, "1023 KB"),
+            (bytes, 1023.6 * 1024.0, "1.00 MB"),
+            (bytes, 3.0 * 1024f64.powi(4), "3.00 TB"),
+            (bytes, 3.0 * 1024f64.powi(5), "3.00 PB"),
+        ];
+        for (number, (write, value, text)) in rows.into_iter().enumerate() {
+            assert_eq!(write(value), text, "row {number}: {value}");
+        }
+        let one = |mean, half| Interval { mean, half_width_95: Some(half) };
+        assert_eq!(speed(one(1.2613, 0.0049)), "1.261× ± 0.005");
+        assert_eq!(speed(one(1.2613, 0.0051)), "1.26× ± 0.01");
+        assert_eq!(
+            (plus_minus(0.0049, 2), plus_minus(0.0051, 2)),
+            ("± <0.01".into(), "± 0.01".into())
+        );
+        assert_eq!(share(Interval { mean: -0.0004, half_width_95: None }), "0.0 %");
+        assert_eq!(relative_speed(Interval { mean: 1.0, half_width_95: None }), "~1");
+        assert_eq!(["sample"; 3].map(|noun| counted(1, noun))[0], "1 sample");
+        assert_eq!(
+            (counted(0, "sample"), counted(1200, "sample")),
+            ("0 samples".into(), "1,200 samples".into())
+        );
+        let exactly = |value: f64| exact(&Number::from_f64(value).unwrap());
+        assert_eq!([1e14, 1e15, -3.0].map(exactly), ["100000000000000", "1e15", "-3"]);
+        assert_eq!([0.0001, 0.000_099, 123_456.78].map(exactly), ["0.0001", "9.9e-5", "123456.8"]);
+    }
 }

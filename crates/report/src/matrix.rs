@@ -383,4 +383,33 @@ mod tests {
         let results = read_results(&lines.join("\n")).unwrap();
         assert!(Pairs::of(&comparisons(&results, &vocabulary())[0]).is_none());
     }
+
+    /// Speeds with the system's work are a matrix if that costs more than half a percent; an overhead is told if
+    /// walks take less than half of the ideal run.
+    #[test]
+    fn matrices_are_made_where_they_say_something() {
+        let has = |label: &str, whole_ipc: f64, walk_cycles: u64| {
+            let with_work = |line: String| {
+                line.replace(
+                    r#""counters":{"#,
+                    &format!(r#""counters":{{"whole_run_ipc":{whole_ipc},"#),
+                )
+            };
+            let lines = [
+                line("ideal", 1000, walk_cycles),
+                line("4k+4k", 1000, 0),
+                line("thp+thp", 2000, 0),
+            ];
+            let results = read_results(&lines.map(with_work).join("\n")).unwrap();
+            let vocabulary = vocabulary();
+            let comparison = &comparisons(&results, &vocabulary)[0];
+            let found = matrices(comparison, &Pairs::of(comparison).unwrap());
+            found.iter().any(|matrix| matrix.metric.label == label)
+        };
+        // The slowest run has an IPC of 0.5, the others 1.
+        let label = "IPC ÷ 4k+4k, with OS work";
+        assert_eq!([0.4, 0.994, 0.996].map(|ipc| has(label, ipc, 0)), [true, true, false]);
+        let label = "translation overhead";
+        assert_eq!([499, 500].map(|cycles| has(label, 1.0, cycles)), [true, false]);
+    }
 }

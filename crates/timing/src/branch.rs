@@ -211,4 +211,61 @@ mod tests {
         predictor.branch(&at(0x5009, Branch::Return, true));
         assert!(predictor.check_target(0x200), "returned elsewhere");
     }
+
+    /// A return lands 1 to 15 bytes after its call, the longest instruction; it is counted as one branch.
+    #[test]
+    fn a_return_lands_behind_its_call() {
+        for (target, mispredicted) in
+            [(0x100, true), (0x101, false), (0x10f, false), (0x110, true), (0xff, true)]
+        {
+            let mut predictor = predictor();
+            predictor.branch(&at(0x100, Branch::Call, true));
+            predictor.branch(&at(0x5000, Branch::Return, true));
+            assert!(predictor.expects_a_target());
+            assert_eq!(predictor.check_target(target), mispredicted, "{target:#x}");
+            assert!(!predictor.expects_a_target() && !predictor.check_target(0));
+            let BranchCounts { branches, mispredictions } = predictor.counts;
+            assert_eq!((branches, mispredictions), (2, u64::from(mispredicted)));
+        }
+    }
+
+    /// A stack of two: of three calls the oldest is lost; a return without a call is not predicted, and takes
+    /// nothing from the calls after it.
+    #[test]
+    fn the_return_stack_has_the_latest_calls() {
+        let mut predictor = predictor();
+        predictor.branch(&at(0x900, Branch::Return, true));
+        assert!(predictor.check_target(0x100));
+        for call in [0x101, 0x202, 0x303] {
+            predictor.branch(&at(call, Branch::IndirectCall, true));
+            assert!(predictor.check_target(call + 0x80), "no target is known");
+        }
+        for (target, mispredicted) in [(0x305, false), (0x204, false), (0x103, true)] {
+            predictor.branch(&at(0x900, Branch::Return, true));
+            assert_eq!(predictor.check_target(target), mispredicted, "{target:#x}");
+        }
+        // The indirect call's own target has been learnt.
+        predictor.branch(&at(0x101, Branch::IndirectCall, true));
+        assert!(!predictor.check_target(0x181));
+    }
+
+    /// Counters of two bits: two outcomes turn a prediction, one does not turn a strong one. The histories of
+    /// other branches tell apart the outcomes of one.
+    #[test]
+    fn a_conditional_branch_has_inertia() {
+        let mut predictor = predictor();
+        // Jumps and direct calls are right, and no part of the history.
+        for taken in [true, true, true, false, true, false, false, false] {
+            predictor.branch(&at(0x500, Branch::Jump, true));
+            predictor.branch(&at(0x400, Branch::Conditional, taken));
+        }
+        assert!(!predictor.expects_a_target());
+        assert_eq!(predictor.counts.branches, 16);
+        // Weakly not taken: wrong. Then right twice; wrong at the first exception, right again; wrong until
+        // two say otherwise.
+        assert_eq!(predictor.counts.mispredictions, 1 + 1 + 2);
+        assert_eq!(predictor.history, 0b1110_1000);
+        predictor.branch(&at(0x400, Branch::Conditional, true));
+        assert_eq!(predictor.history, 0b1101_0001, "of eight outcomes");
+    }
 }

@@ -218,4 +218,40 @@ mod tests {
         dram.write(0, 100, 0);
         assert_eq!(dram.read(2, 84), 114 + 4 + 10);
     }
+
+    /// From the low end: channel, column, bank, row; the row turns the banks. Ranks are banks.
+    #[test]
+    fn a_line_number_holds_channel_column_bank_and_row() {
+        let config = DramConfig {
+            channels: 3,
+            ranks_per_channel: 2,
+            banks_per_rank: 3,
+            row_bytes: 256,
+            controller_ns: 42.0,
+            precharge_ns: 30.0,
+            activate_ns: 28.0,
+            column_ns: 25.0,
+            row_open_ns: 64.0,
+            burst_ns: 0.4,
+        };
+        let mut dram = Dram::new(&config, 0.5);
+        for (line, expected) in [(0, (0, 0, 0)), (2, (2, 12, 0)), (11, (2, 12, 0)), (12, (0, 1, 0))]
+        {
+            let Place { channel, bank, row } = dram.place(line);
+            assert_eq!((channel, bank, row), expected, "{line}");
+        }
+        let (channel, bank, row) = (1, 4, 7);
+        let place = dram.place(((row * 6 + bank) * 4 + 3) * 3 + channel);
+        assert_eq!((place.channel, place.bank, place.row), (1, 6 + (4 + 7) % 6, 7));
+        // Half a cycle a nanosecond, rounded: 12.5 cycles are 13; a burst takes one cycle at least.
+        assert_eq!(dram.read(0, 0), 21 + 14 + 13 + 1);
+        // Activated at 10, open until 42.
+        assert_eq!(dram.read(6 * 6 * 4 * 3, 1), 42 + 15 + 14 + 13 + 1 + 11);
+        assert_eq!(dram.channels(), 3);
+        dram.write(1, 5, 5);
+        let DramStatistics { reads, writes, row_hits, row_conflicts, read_cycles } =
+            dram.statistics;
+        assert_eq!((reads, writes, row_hits, row_conflicts, read_cycles), (2, 1, 0, 1, 49 + 95));
+        assert_eq!(dram.bus_cycles(), 3);
+    }
 }

@@ -102,4 +102,44 @@ mod tests {
         assert_eq!(next.observe(62).as_slice(), &[63]);
         assert!(next.observe(63).as_slice().is_empty());
     }
+
+    /// A stride is confirmed by the same one again, and given up at the first other one, also one of 0. Of two
+    /// pages that share a track, the one seen last has it. A page's last line has a stride like any other.
+    #[test]
+    fn a_stride_is_given_up_at_the_first_other() {
+        let page = |page: u64, line: u64| page * 64 + line;
+        let mut watcher = Watcher::new(Prefetcher::Stride);
+        let four = |from: u64| [1, 2, 3, 4].map(|n| from + n);
+        let cases: [(u64, &[u64]); 15] = [
+            (page(5, 10), &[]),
+            (page(5, 11), &[]),
+            (page(5, 12), &four(page(5, 12))),
+            (page(5, 13), &four(page(5, 13))),
+            (page(5, 15), &[]),
+            (page(5, 16), &[]),
+            (page(5, 17), &four(page(5, 17))),
+            (page(5, 17), &[]),
+            (page(5, 17), &[]),
+            // The other page of the track: it begins anew, and so does the first.
+            (page(69, 18), &[]),
+            (page(5, 18), &[]),
+            (page(5, 19), &[]),
+            (page(6, 61), &[]),
+            (page(6, 62), &[]),
+            (page(6, 63), &[]),
+        ];
+        for (number, (line, expected)) in cases.into_iter().enumerate() {
+            assert_eq!(watcher.observe(line).as_slice(), expected, "{number}");
+        }
+        // Two tracks beside each other.
+        assert_eq!(watcher.observe(page(5, 20)).as_slice(), &four(page(5, 20)));
+        let mut down = Watcher::new(Prefetcher::Stride);
+        for line in [63, 32] {
+            assert!(down.observe(page(7, line)).as_slice().is_empty());
+        }
+        let beyond = down.observe(page(7, 1));
+        assert!(beyond.as_slice().is_empty(), "the next would be in the page before");
+        let none = Watcher::new(Prefetcher::None);
+        assert!(!none.is_active() && watcher.is_active());
+    }
 }

@@ -232,4 +232,77 @@ mod tests {
         ];
         assert_eq!(code, expected);
     }
+
+    /// The stack is what the program may write above a guard page of its own.
+    #[test]
+    fn a_stack_lies_above_its_guard_page() {
+        let mapping = |line: &str| Mapping::parse(line).unwrap();
+        let guard = mapping("400200c000-400200d000 ---p 00000000 00:00 0");
+        let stack = mapping("400200d000-400280d000 rw-p 00000000 00:00 0");
+        assert!(is_stack(&guard, &stack));
+        for (lower, upper) in [
+            ("400200b000-400200d000 ---p 0 00:00 0", "400200d000-400280d000 rw-p 0 00:00 0"),
+            ("400200b000-400200c000 ---p 0 00:00 0", "400200d000-400280d000 rw-p 0 00:00 0"),
+            ("400200c000-400200d000 r--p 0 00:00 0", "400200d000-400280d000 rw-p 0 00:00 0"),
+            ("400200c000-400200d000 -w-p 0 00:00 0", "400200d000-400280d000 rw-p 0 00:00 0"),
+            ("400200c000-400200d000 ---p 0 00:00 0", "400200d000-400280d000 r--p 0 00:00 0"),
+            ("400200c000-400200d000 ---p 0 00:00 0", "400200d000-400280d000 rw-p 0 fe:00 1 /a"),
+        ] {
+            assert!(!is_stack(&mapping(lower), &mapping(upper)), "{lower}, {upper}");
+        }
+        // Without the emulator's file, its memory begins where the kernel places mappings.
+        let mappings = [guard, stack, mapping("700000000000-700000001000 rw-p 0 00:00 0")];
+        let loaded =
+            LoadedProgram::new(&mappings, Path::new("/no/emulator"), Path::new("/no/program"));
+        assert_eq!(loaded.layout.stack, Some(0x40_0200_c000..0x40_0280_d000));
+        assert_eq!(
+            (loaded.program_start, loaded.layout.image, loaded.layout.kernel_placed_end),
+            (None, None, None)
+        );
+        assert_eq!(loaded.events.len(), 2);
+    }
+
+    /// An image at an address of its own is not moved; a mapping is named and has the permissions that it has.
+    #[test]
+    fn fixed_images_and_names_are_taken_over() {
+        let text = "\
+400000-401000 r--p 00000000 fe:00 1   /no/program
+600000-601000 rw-s 00000000 00:00 0   [anon_shmem:a]
+602000-603000 ---p 00000000 00:00 0 \n";
+        let loaded = LoadedProgram::new(
+            &Mapping::parse_all(text),
+            Path::new("/no/emulator"),
+            Path::new("/no/program"),
+        );
+        assert_eq!((loaded.program_start, loaded.layout.image), (Some(0x40_0000), None));
+        let map = |start, permissions, accessible, backing, shared| ProgramEvent::Map {
+            start: VirtualAddress::new(start),
+            length: PAGE_BYTES,
+            permissions,
+            accessible,
+            backing,
+            shared,
+            populate: false,
+        };
+        let name = |start, name: &str| ProgramEvent::Name {
+            start: VirtualAddress::new(start),
+            length: PAGE_BYTES,
+            name: name.into(),
+        };
+        let code = ProgramEvent::Protect {
+            start: VirtualAddress::new(0x40_0000),
+            length: PAGE_BYTES,
+            permissions: Permissions::READ_EXECUTE,
+            accessible: true,
+        };
+        let expected = [
+            map(0x40_0000, Permissions::READ, true, Backing::File, false),
+            name(0x40_0000, "/no/program"),
+            code,
+            map(0x60_0000, Permissions::READ_WRITE, true, Backing::Anonymous, true),
+            name(0x60_0000, "[anon_shmem:a]"),
+            map(0x60_2000, Permissions::READ, false, Backing::Anonymous, false),
+        ];
+        assert_eq!(loaded.events, expected);
+    }
 }

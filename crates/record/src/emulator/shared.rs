@@ -235,4 +235,81 @@ mod tests {
         std::io::Read::read_to_end(&mut file, &mut content).unwrap();
         assert_eq!(content, b"content");
     }
+
+    /// Words at the end of a ring and at its start again come in order, and make room.
+    #[test]
+    fn records_are_read_around_the_end_of_a_ring() {
+        let shared = SharedMemory::new().unwrap();
+        shared.begin(1, 7);
+        let header = shared.ring_header(1);
+        let write = |number: u64, value: u64| {
+            let slot = ring_offset(1) + (number % RING_RECORDS) as usize * 8;
+            // SAFETY: the slot lies inside the mapping, and nobody else uses it.
+            unsafe { shared.memory.as_mut_ptr().add(slot).cast::<u64>().write(value) };
+        };
+        let first = RING_RECORDS - 2;
+        header.tail.store(first, Ordering::Release);
+        (0..5).for_each(|number| write(first + number, 100 + number));
+        header.head.store(first + 5, Ordering::Release);
+        let mut records = vec![9];
+        shared.drain(1, &mut records);
+        assert_eq!(records, [9, 100, 101, 102, 103, 104]);
+        assert_eq!(header.tail.load(Ordering::Acquire), first + 5);
+        shared.drain(1, &mut records);
+        assert_eq!(records.len(), 6, "each once");
+        assert_eq!((shared.rings(), shared.user(0), shared.user(1)), (2, None, Some(7)));
+    }
+
+    /// States of a ring and its questions.
+    #[test]
+    fn a_ring_is_used_ended_and_free_again() {
+        let shared = SharedMemory::new().unwrap();
+        shared.begin(0, 0x7fff_ffff);
+        assert_eq!((shared.user(0), shared.is_ended(0)), (Some(0x7fff_ffff), false));
+        shared.end(0, 5);
+        assert!(!shared.is_ended(0), "of another process");
+        shared.end(0, 0x7fff_ffff);
+        assert_eq!((shared.user(0), shared.is_ended(0)), (Some(0x7fff_ffff), true));
+        shared.free(0);
+        assert_eq!((shared.user(0), shared.is_ended(0)), (None, false));
+        let header = shared.ring_header(0);
+        assert_eq!(shared.question(0), None);
+        header.question.store(2, Ordering::Release);
+        header.questions.store(3, Ordering::Release);
+        assert_eq!(shared.question(0), Some(2));
+        shared.answer(0, 77);
+        assert_eq!((shared.question(0), header.answer.load(Ordering::Acquire)), (None, 77));
+        assert_eq!(header.answers.load(Ordering::Acquire), 3);
+    }
+
+    /// An entry of the dictionary is there once all its bytes are reserved.
+    #[test]
+    fn entries_end_before_the_end_of_the_dictionary() {
+        let shared = SharedMemory::new().unwrap();
+        let entry = crate::instructions::blocks::dictionary_entry(0x1000, &[&[0x90], &[0xc3]]);
+        assert_eq!(entry_bytes(&entry[..ENTRY_HEADER_BYTES]), Some(entry.len()));
+        let start = DICTIONARY_OFFSET + 3 * DICTIONARY_UNIT_BYTES;
+        // SAFETY: the entry lies inside the mapping, and nobody else uses it.
+        unsafe {
+            ptr::copy_nonoverlapping(
+                entry.as_ptr(),
+                shared.memory.as_mut_ptr().add(start),
+                entry.len(),
+            );
+        }
+        let with = |bytes: usize| {
+            shared.header().dictionary_bytes.store(bytes as u64, Ordering::Release);
+            shared.entry(3).map(<[u8]>::to_vec)
+        };
+        let end = 3 * DICTIONARY_UNIT_BYTES + entry.len();
+        assert_eq!(with(end), Some(entry.clone()));
+        for less in [
+            end - 1,
+            3 * DICTIONARY_UNIT_BYTES + ENTRY_HEADER_BYTES - 1,
+            3 * DICTIONARY_UNIT_BYTES,
+            0,
+        ] {
+            assert_eq!(with(less), None, "{less}");
+        }
+    }
 }

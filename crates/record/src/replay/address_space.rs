@@ -498,4 +498,81 @@ mod tests {
         ];
         assert_eq!(events, expected);
     }
+
+    #[test]
+    fn later_windows_begin_with_the_pages_that_exist() {
+        let mut space = AddressSpace::default();
+        let inaccessible = ProgramEvent::Protect {
+            start: VirtualAddress::new(0x11000),
+            length: 0x1000,
+            permissions: RW,
+            accessible: false,
+        };
+        let (start, end) = (VirtualAddress::new(0x50000), VirtualAddress::new(0x52000));
+        for event in [map(0x10000, 0x3000, RW), inaccessible] {
+            space.apply(&event);
+        }
+        let expected = [populate_event(0x10000..0x11000), populate_event(0x12000..0x13000)];
+        assert_eq!(space.populating_events(|range| vec![range]), expected);
+        space.apply(&ProgramEvent::Brk { start, end: start });
+        assert_eq!(space.populating_events(|range| vec![range]).len(), 2, "an empty heap");
+        space.apply(&ProgramEvent::Brk { start, end });
+        let events = space.populating_events(|range| vec![range]);
+        assert_eq!(events[2..], [populate_event(0x50000..0x52000)]);
+        assert!(!space.allows(0x11000, false) && space.allows(0x12000, true));
+        assert_eq!(
+            (space.heap_start(), space.area(0x12000), space.area(0x12001)),
+            (Some(0x50000), Some(0x12000..0x13000), None)
+        );
+        let parts = |range: Range<u64>| {
+            space
+                .mappings(range)
+                .iter()
+                .map(|event| match event {
+                    ProgramEvent::Map { start, length, .. } => (start.value(), *length),
+                    other => panic!("{other:?}"),
+                })
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(parts(0x10800..0x12000), [(0x10800, 0x800), (0x11000, 0x1000)]);
+        assert_eq!(parts(0x12fff..0x20000), [(0x12fff, 1)]);
+        assert_eq!((parts(0x13000..0x20000), parts(0..0x10000)), (vec![], vec![]));
+    }
+
+    /// Files and other names are kept; shared memory is named as such.
+    #[test]
+    fn only_anonymous_memory_gets_a_name() {
+        let mut space = AddressSpace::default();
+        let of = |start, backing, shared| match map(start, 0x1000, RW) {
+            ProgramEvent::Map { start, length, permissions, accessible, populate, .. } => {
+                ProgramEvent::Map {
+                    start,
+                    length,
+                    permissions,
+                    accessible,
+                    backing,
+                    shared,
+                    populate,
+                }
+            }
+            other => other,
+        };
+        let name = |start, length, name: &str| ProgramEvent::Name {
+            start: VirtualAddress::new(start),
+            length,
+            name: name.into(),
+        };
+        for event in [
+            of(0x10000, Backing::Anonymous, false),
+            of(0x11000, Backing::Anonymous, true),
+            of(0x12000, Backing::File, false),
+            of(0x13000, Backing::Anonymous, true),
+            name(0x13000, 0x1000, "/SYSV1"),
+        ] {
+            space.apply(&event);
+        }
+        let named = [name(0x10800, 0x800, "[anon:a]"), name(0x11000, 0x1000, "[anon_shmem:a]")];
+        assert_eq!(space.naming_events(0x10800..0x14000, "a"), named);
+        assert_eq!(space.naming_events(0x10000..0x11000, ""), [name(0x10000, 0x1000, "")]);
+    }
 }

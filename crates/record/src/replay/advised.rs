@@ -133,4 +133,27 @@ mod tests {
         ranges.remap(0x8000..0xb000, 0x8000..0x8800);
         assert_eq!(found(&ranges), [(0x3000, 0x4000, HugePage), (0x8000, 0x8800, NoHugePage)]);
     }
+
+    #[test]
+    fn neighbours_of_one_advice_join_on_both_sides() {
+        let mut ranges = AdvisedRanges::default();
+        ranges.advise(0x1000..0x2000, HugePage);
+        ranges.advise(0x3000..0x4000, HugePage);
+        ranges.advise(0x4000..0x5000, NoHugePage);
+        ranges.advise(0x7000..0x7000, HugePage);
+        assert_eq!(ranges.events().count(), 3);
+        ranges.advise(0x2000..0x3000, HugePage);
+        assert_eq!(found(&ranges), [(0x1000, 0x4000, HugePage), (0x4000, 0x5000, NoHugePage)]);
+        let overlaps = [0..0x1000, 0..0x1001, 0x4fff..0x5000, 0x5000..0x6000]
+            .map(|range| ranges.overlaps(&range));
+        assert_eq!(overlaps, [false, true, true, false]);
+        ranges.forget(0x2000..0x2000);
+        assert_eq!(ranges.events().count(), 3, "cut, and nothing lost");
+        // Of memory that moves onto other memory, the advice of that is gone; what becomes smaller loses its end.
+        let mut ranges = AdvisedRanges::default();
+        ranges.advise(0x1000..0x3000, HugePage);
+        ranges.advise(0x8000..0xa000, NoHugePage);
+        ranges.remap(0x1000..0x3000, 0x8000..0x9000);
+        assert_eq!(found(&ranges), [(0x8000, 0x9000, HugePage), (0x9000, 0xa000, NoHugePage)]);
+    }
 }

@@ -51,3 +51,49 @@ impl AllowedPages {
         is_allowed
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perforate_types::{Backing, Permissions, ProgramEvent, VirtualAddress};
+
+    fn space(length: u64, permissions: Permissions) -> AddressSpace {
+        let mut space = AddressSpace::default();
+        space.apply(&ProgramEvent::Map {
+            start: VirtualAddress::new(0x10000),
+            length,
+            permissions,
+            accessible: true,
+            backing: Backing::Anonymous,
+            shared: false,
+            populate: false,
+        });
+        space
+    }
+
+    /// A page that may be read is not one that may be written, nor one of another image; refusals are not kept.
+    #[test]
+    fn what_is_remembered_is_for_one_image_and_kind_of_access() {
+        let (read, both) =
+            (space(0x2000, Permissions::READ), space(0x1000, Permissions::READ_WRITE));
+        let none = AddressSpace::default();
+        let mut allowed = AllowedPages::new();
+        assert!(!allowed.check(0, 0x10000, false, &none));
+        assert!(allowed.check(0, 0x10000, false, &read), "the refusal is not kept");
+        assert!(!allowed.check(0, 0x10000, true, &read));
+        assert!(!allowed.check(1, 0x10000, false, &none));
+        assert!(allowed.check(0, 0x10fff, false, &none), "remembered");
+        assert!(!allowed.check(0, 0x11000, false, &none), "the next page is not");
+        assert!(allowed.check(1, 0x10000, true, &both) && allowed.check(1, 0x10008, true, &none));
+        allowed.forget();
+        assert!(
+            !allowed.check(1, 0x10000, true, &none) && !allowed.check(0, 0x10000, false, &none)
+        );
+        assert!(allowed.check(0, 0x11000, false, &read));
+        allowed.forget();
+        assert!(!allowed.check(0, 0x11000, false, &none), "forgotten again");
+        // Pages that share a place.
+        let far = 0x10000 + (PLACES as u64) * 4096;
+        assert!(allowed.check(0, 0x10000, false, &read) && !allowed.check(0, far, false, &read));
+    }
+}

@@ -398,4 +398,89 @@ mod tests {
         assert_eq!(begin([1, 4096, 0, 0, 0, 0]), [], "EINVAL");
         assert_eq!(begin([0x40_0000_1000, 0, 0, 0, 0, 0]), [], "EINVAL");
     }
+
+    #[test]
+    fn results_and_flags_of_calls() {
+        assert_eq!([-4096, -4095, -1, 0, 1].map(is_failure), [false, true, true, false, false]);
+        let mapped =
+            |protection, flags| match end(number::MMAP, [0, 1, protection, flags, 0, 0], 0x10000) {
+                Some(ProgramEvent::Map {
+                    length,
+                    permissions,
+                    accessible,
+                    backing,
+                    shared,
+                    populate,
+                    ..
+                }) => (
+                    length,
+                    permissions.write,
+                    permissions.execute,
+                    accessible,
+                    backing,
+                    shared,
+                    populate,
+                ),
+                other => panic!("{other:?}"),
+            };
+        use Backing::{Anonymous, File};
+        assert_eq!(mapped(0, 0x22), (4096, false, false, false, Anonymous, false, false));
+        assert_eq!(mapped(2, 0x8022), (4096, true, false, true, Anonymous, false, true));
+        assert_eq!(mapped(4, 0x21), (4096, false, true, true, Anonymous, true, false));
+        assert_eq!(
+            mapped(1, 0x3),
+            (4096, false, false, true, File, true, false),
+            "MAP_SHARED_VALIDATE"
+        );
+        for (number, expected) in [
+            (4, Advice::DontNeed),
+            (8, Advice::Free),
+            (14, Advice::HugePage),
+            (15, Advice::NoHugePage),
+            (23, Advice::Other(23)),
+            (-1, Advice::Other(-1)),
+        ] {
+            assert_eq!(advice(number), expected);
+        }
+        assert_eq!([0, 1, 4096, 4097, u64::MAX].map(round_up), [0, 4096, 4096, 8192, u64::MAX]);
+        let is_exec = [number::EXECVE, number::EXECVEAT, number::MMAP]
+            .map(|call_number| call(call_number, [0; 6]).is_exec());
+        assert_eq!(is_exec, [true, true, false]);
+        // munmap takes effect at once, if it is one.
+        let begins = |start, length| {
+            call(number::MUNMAP, [start, length, 0, 0, 0, 0]).begin(&AddressSpace::default())
+        };
+        let unmap = ProgramEvent::Unmap { start: VirtualAddress::new(0x1000), length: 4096 };
+        assert_eq!(begins(0x1000, 1), [unmap]);
+        assert_eq!((begins(0x1001, 4096), begins(0x1000, 0)), (vec![], vec![]));
+        assert_eq!(end(number::MUNMAP, [0x1000, 4096, 0, 0, 0, 0], 0), None);
+        assert_eq!(end(number::SHMAT, [0; 6], 0x10000), None, "of unknown size");
+        let names = [79, 80].map(|length| is_name_of_anonymous_memory(&vec![b'a'; length]));
+        assert_eq!(names, [true, false]);
+        for (name, is_valid) in [
+            (" ", true),
+            ("~", true),
+            ("\x1f", false),
+            ("\x7f", false),
+            ("a[", false),
+            ("a]", false),
+            ("`", false),
+            ("$", false),
+            ("\\", false),
+            ("", true),
+        ] {
+            assert_eq!(is_name_of_anonymous_memory(name.as_bytes()), is_valid, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn the_heap_never_ends_before_it_starts() {
+        let mut space = AddressSpace::default();
+        for (result, end) in [(0x10000, 0x10000), (0x13001, 0x14000), (0x8000, 0x10000)] {
+            let event = call(number::BRK, [0; 6]).end(result, &space).pop().unwrap();
+            let (start, end) = (VirtualAddress::new(0x10000), VirtualAddress::new(end));
+            assert_eq!(event, ProgramEvent::Brk { start, end });
+            space.apply(&event);
+        }
+    }
 }

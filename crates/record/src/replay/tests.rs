@@ -288,6 +288,34 @@ fn mappings_of_a_vfork_child_belong_to_its_parent() {
     assert!(matches!(second, ProgramEvent::Map { .. }), "and no Unmap: {second:?}");
 }
 
+/// Accesses of 8 bytes around the end of a mapping of one page, reads and writes: each byte has to be mapped.
+#[test]
+fn an_access_is_mapped_if_its_first_and_its_last_byte_are() {
+    let call = |number, words: [u64; 6], result| {
+        let begin = [control(Control::Syscall, number)];
+        [&begin[..], &words, &[control(Control::Return, number), result]].concat()
+    };
+    let map = call(number::MMAP, [0, 4096, 3, 0x22, 0, 0], 0x10_0000);
+    let read_only = call(number::MMAP, [0, 4096, 1, 0x22, 0, 0], 0x10_1000);
+    for (write, address, alone, with_next) in [
+        (false, 0x10_0ff8, 0, 0),
+        (false, 0x10_0ff9, 1, 0),
+        (true, 0x10_0ff9, 1, 1),
+        (true, 0x10_0ff8, 0, 0),
+        (false, 0x0f_fff9, 1, 1),
+        (false, 0x10_1000, 1, 0),
+        (true, 0x10_1000, 1, 1),
+    ] {
+        for (next, unmapped) in [(None, alone), (Some(&read_only), with_next)] {
+            let access = access(access_template(0), write, 3, address);
+            let next = next.map_or(&[][..], |next| next.as_slice());
+            let records = [&[segment(0)][..], &map, next, &[block(0), access, end(0)]].concat();
+            let (replay, _) = replay_of(&[&records], u64::MAX);
+            assert_eq!(replay.unmapped, unmapped, "{write} {address:x} {}", next.len());
+        }
+    }
+}
+
 #[test]
 fn instructions_of_a_window_that_is_not_kept_are_counted() {
     let mut replay = started(u64::MAX);

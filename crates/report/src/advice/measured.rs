@@ -93,3 +93,45 @@ pub fn clock_name(clock: Clock) -> &'static str {
         Clock::Wall => "elapsed time",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_measurement_is_told_with_its_judgement() {
+        let gain = |ratio, low, high| GainRatio { ratio, low, high };
+        let predicted = gain(1.1, 1.05, 1.2);
+        let told = |measured, judgement, effect_error, clock| {
+            measured_verdict(&Verification {
+                measured,
+                predicted: Some(predicted),
+                judgement,
+                effect_error,
+                clock,
+                ..Verification::default()
+            })
+        };
+        let (right, wrong) = (Some(Judgement::Right), Some(Judgement::Wrong));
+        assert_eq!(
+            told(gain(1.1, 1.05, 1.15), right, Some(0.125), Clock::User),
+            "Worth it: measured 1.100× (1.050 to 1.150) by time in user mode (as it is ÷ with advice). Predicted: \
+             1.100× (1.050 to 1.200): right, off by 12 % of the effect."
+        );
+        let loss = told(gain(0.9, 0.85, 0.95), wrong, None, Clock::Wall);
+        assert!(loss.starts_with("Not worth it, a loss: measured 0.900×"), "{loss}");
+        assert!(
+            loss.contains(" by elapsed time ") && loss.ends_with("(1.050 to 1.200): wrong."),
+            "{loss}"
+        );
+        let none = told(gain(1.0, 0.99, 1.01), None, Some(0.5), Clock::Processor);
+        assert_eq!(
+            none,
+            "Not worth it, no difference: measured 1.000× (0.990 to 1.010) by processor time (as it is ÷ with advice)."
+        );
+        let noise = told(gain(1.0, 0.8, 1.2), Some(Judgement::WithinError), None, Clock::Processor);
+        assert!(
+            noise.starts_with("Not clear, too much noise") && noise.ends_with("within the error.")
+        );
+    }
+}

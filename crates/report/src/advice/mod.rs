@@ -107,3 +107,39 @@ fn sized_areas<'a>(record: &'a AdviceRecord, most: usize) -> Vec<SizedArea<'a>> 
 fn thousandths(speed: f64) -> String {
     format!("{speed:.3}×")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_sizes_of_memory() {
+        for (name, kind, text) in [
+            ("", "anonymous", "anon 7f00"),
+            ("", "stack", "stack 7f00"),
+            ("[heap]", "heap", "[heap]"),
+            ("/usr/lib/a.so", "file", "a.so"),
+        ] {
+            assert_eq!(name_of(name, kind, "0x7f00"), text);
+        }
+        for (bytes, text) in [
+            (4096, "4KB"),
+            (1023 << 10, "1023KB"),
+            (1 << 20, "1MB"),
+            (1023 << 20, "1023MB"),
+            (1 << 30, "1GB"),
+        ] {
+            assert_eq!(page_size(bytes), text);
+        }
+        assert_eq!(
+            [0.0, -2048.0, 2048.0].map(more_memory),
+            ["no more memory", "2.00 KB less", "2.00 KB more"]
+        );
+        let area = AdviceArea::default();
+        let per_mb = |additional_bytes| {
+            let size = AdviceSize { saved_share: 0.5, additional_bytes, ..AdviceSize::default() };
+            SizedArea { area: &area, size: &size, is_first: true }.saved_per_mb()
+        };
+        assert_eq!([(1 << 20) - 1, 1 << 20, 4 << 20].map(per_mb), [None, Some(0.5), Some(0.125)]);
+    }
+}

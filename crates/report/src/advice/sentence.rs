@@ -486,4 +486,114 @@ mod tests {
         assert_eq!(in_one_unit(210.4e6, 6.5e9), ("201".into(), "6,199 MB".into()));
         assert_eq!(in_one_unit(4096.0, 8192.0), ("4.00 KB".into(), "8.00 KB".into()));
     }
+
+    /// Limits of decimals, of what is told, and of units.
+    #[test]
+    fn what_is_told_depends_on_the_size_of_the_effect() {
+        let shown = |value: f64| {
+            speed(SpeedRecord { speed: value, sampling_half_width: 0.0, low: 0.5, high: 1.5 })
+        };
+        for (value, text) in
+            [(1.0994, "1.099×"), (1.0996, "1.10×"), (0.9006, "0.901×"), (0.9004, "0.90×")]
+        {
+            assert_eq!(shown(value).split(' ').next().unwrap(), text);
+        }
+        for (speed, is_slower) in [(0.991, false), (0.989, true)] {
+            let text = verdict(&record(AdviceVerdict::NotWorth, (speed, 0.9, 1.1)));
+            assert_eq!(text.contains("large pages would make it"), is_slower, "{text}");
+        }
+        let text = verdict(&record(AdviceVerdict::NotWorth, (1.01, 1.001, 1.02)));
+        assert_eq!(text, "Not worth it: 1.0 % (0.1 % to 2.0 %).");
+        let text = verdict(&record(AdviceVerdict::Unclear, (1.03, 1.001, 1.06)));
+        assert!(text.contains("Translation has less part in that than the error"), "{text}");
+        let worth = record(AdviceVerdict::Worth, (1.2, 1.1, 1.3));
+        let share = |share: f64, advised: u64| {
+            verdict(&AdviceRecord {
+                gain_share: Some(share),
+                advised_bytes: advised,
+                additional_bytes: 0,
+                ..worth.clone()
+            })
+        };
+        assert!(
+            share(1.2, 6143 * MB)
+                .contains("no more memory; 100 % of the gain comes from 6,143 of 6,144 MB")
+        );
+        assert!(!share(0.5, 6144 * MB).contains("of the gain"));
+        let less = AdviceRecord { additional_bytes: -3 * MB as i64, ..worth };
+        assert!(verdict(&less).contains(" for 3.00 MB less; "), "{}", verdict(&less));
+        let mb = 1_048_576.0;
+        assert_eq!(in_one_unit(mb, 10.0 * mb), ("1".into(), "10 MB".into()));
+        assert_eq!(in_one_unit(mb, 9.99 * mb), ("1.00 MB".into(), "9.99 MB".into()));
+        assert_eq!(
+            in_one_unit(1e5 * mb, 1_234_567.0 * mb),
+            ("100,000".into(), "1,234,567 MB".into())
+        );
+    }
+
+    /// The kernel's work and pages of sizes between are told from 1 % on; what is beyond free translation from half
+    /// a thousandth on.
+    #[test]
+    fn reasons_are_told_if_they_make_a_difference() {
+        let run =
+            |name: &str, page_bytes: Option<u64>, speed: f64, with_kernel: Option<f64>| AdviceRun {
+                name: name.into(),
+                page_bytes,
+                speed: Some(SpeedRecord { speed, sampling_half_width: 0.0, low: 0.9, high: 1.3 }),
+                speed_with_kernel: with_kernel,
+                ..AdviceRun::default()
+            };
+        let told = |runs: Vec<AdviceRun>| {
+            reasons(&AdviceRecord { runs, ..record(AdviceVerdict::Worth, (1.05, 1.01, 1.1)) })
+                .join(" ")
+        };
+        let kernel = |with: f64| told(vec![run("recommended", None, 1.05, Some(with))]);
+        for (with, is_told) in [(1.0601, true), (1.0599, false), (1.0401, false), (1.0399, true)] {
+            let sentence = format!(
+                "(page faults, clearing, page tables), the recommended pages make it {with:.3}×."
+            );
+            assert_eq!(kernel(with).contains(&sentence), is_told, "{with}");
+        }
+        // Of a plan for all memory the run is that with large pages; without a plan there is none.
+        assert!(told(vec![run("all large", None, 1.0, Some(1.1))]).contains("make it 1.100×."));
+        assert!(!told(vec![run("4KB pages", Some(4096), 1.0, Some(1.1))]).contains("kernel"));
+        let between =
+            |bytes: u64, speed: f64| told(vec![run("these pages", Some(bytes), speed, None)]);
+        for (bytes, speed, is_told) in [
+            (8192, 1.0601, true),
+            (8192, 1.0599, false),
+            (1 << 20, 1.2, true),
+            (4096, 1.2, false),
+            (2 << 20, 1.2, false),
+        ] {
+            let text = between(bytes, speed);
+            assert_eq!(
+                text.contains("these pages for all memory would make it"),
+                is_told,
+                "{text}"
+            );
+        }
+        let free =
+            |others: f64| told(vec![run("free", None, 1.1, None), run("x", None, others, None)]);
+        assert!(free(1.1004).contains("make it 1.100×: no pages can gain more by translation."));
+        assert!(
+            free(1.1006).contains("make it 1.100×: what pages gain beyond it, they gain by where")
+        );
+        assert!(
+            told(vec![run("all large", None, 1.25, None)])
+                .contains("for all memory would make it 1.250× as fast.")
+        );
+        let of = |machine: &str| {
+            let record = record(AdviceVerdict::Worth, (1.05, 1.01, 1.1));
+            reasons(&AdviceRecord { machine: machine.into(), now: "madvise".into(), ..record })
+                .join(" ")
+        };
+        assert!(
+            of("host")
+                .starts_with("For this machine. As it is: transparent_hugepage/enabled=madvise.")
+        );
+        assert!(of("zen4").starts_with(
+            "For the machine zen4; --machine chooses another, host this one and its memory."
+        ));
+    }
 }

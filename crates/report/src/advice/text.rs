@@ -279,4 +279,39 @@ mod tests {
         let empty = advice_text(&AdviceRecord::default(), 80);
         assert!(!empty.contains("What to do") && !empty.contains("Risks"), "{empty}");
     }
+
+    /// Every point of a curve of six; of a longer one each so-manyth, the last and the recommended.
+    #[test]
+    fn a_few_points_of_a_curve_are_listed() {
+        let places = |count: usize, recommended: usize| {
+            let point = |choices| AdvicePoint {
+                choices,
+                is_recommended: choices == recommended,
+                ..AdvicePoint::default()
+            };
+            let curve: Vec<AdvicePoint> = (0..count).map(point).collect();
+            chosen(&curve).into_iter().map(|point| point.choices).collect::<Vec<_>>()
+        };
+        assert_eq!(places(6, 99), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(places(7, 99), [0, 2, 4, 6]);
+        assert_eq!(places(8, 3), [0, 2, 3, 4, 6, 7]);
+        assert_eq!(places(0, 0), [0; 0]);
+        let record = |advised_bytes, count: usize| AdviceRecord {
+            verdict: AdviceVerdict::Worth,
+            advised_bytes,
+            curve: vec![
+                AdvicePoint {
+                    is_recommended: true,
+                    advised_bytes: 5,
+                    ..AdvicePoint::default()
+                };
+                count
+            ],
+            ..AdviceRecord::default()
+        };
+        assert!(curve(&record(6, 2), 80).contains("← recommended, and its areas"));
+        let whole = curve(&record(5, 2), 80);
+        assert!(whole.contains("← recommended") && !whole.contains("its areas"));
+        assert_eq!(curve(&record(5, 1), 80), "", "one point is no curve");
+    }
 }

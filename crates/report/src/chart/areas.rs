@@ -128,4 +128,43 @@ mod tests {
         assert_eq!(thin[0], (1.0, vec![0.5]));
         assert!(thinned(&[]).is_empty());
     }
+
+    #[test]
+    fn a_change_is_more_than_a_tenth_of_the_axis() {
+        let of = |values: &[f64]| -> Vec<Sample> {
+            values.iter().map(|&value| (0.0, vec![5.0, value])).collect()
+        };
+        assert!(!changes(&of(&[0.0, 10.0]), 100.0) && changes(&of(&[0.0, 10.5]), 100.0));
+        assert!(!changes(&of(&[10.0, 0.0]), 100.0) && changes(&of(&[10.5, 0.0]), 100.0));
+        // The first of ten samples does not count, that of nine does.
+        let mut falling = vec![0.0; 10];
+        falling[0] = 50.0;
+        assert!(!changes(&of(&falling), 100.0));
+        assert!(changes(&of(&falling[..9]), 100.0));
+        falling[1] = 50.0;
+        assert!(changes(&of(&falling), 100.0));
+    }
+
+    #[test]
+    fn at_most_200_samples_are_drawn() {
+        let of = |count: usize| -> Vec<Sample> {
+            (0..count).map(|index| (index as f64, vec![1.0, f64::NAN, -1.0])).collect()
+        };
+        assert_eq!((thinned(&of(200)).len(), thinned(&of(201)).len()), (200, 101));
+        // The last group has one sample, and is no smaller for that. What is no amount counts as 0.
+        assert_eq!(thinned(&of(201))[100], (200.0, vec![1.0, 0.0, 0.0]));
+        assert_eq!(furthest(&[(3.0, vec![1.0, 2.0]), (9.0, vec![2.0])]), (9.0, 3.0));
+        let spec = |samples: Vec<Sample>, end: f64| {
+            let series = [Series { label: "a".into(), ..Series::default() }];
+            let value = Axis { label: "entries", suffix: "" };
+            Areas { series: &series, samples, top: (end, 5.0), value }.spec().to_string()
+        };
+        // The only sample spans the whole width; others half the widest gap on both sides.
+        assert!(spec(of(1), 10.0).contains("max(0, datum.x - 1e1)"));
+        let gaps = vec![(0.0, vec![1.0]), (2.0, vec![2.0]), (8.0, vec![1.0]), (9.0, vec![3.0])];
+        let text = spec(gaps, 9.0);
+        assert!(text.contains("max(0, datum.x - 3e0)") && text.contains("min(9e0, datum.x + 3e0)"));
+        assert!(text.contains("3.00 entries\\na: 3.00"), "{text}");
+        assert!(spec(of(2), 0.5).contains("min(1e0, "));
+    }
 }

@@ -173,4 +173,19 @@ mod tests {
         assert_eq!(sizes(6, false), [12.5; 2]);
         assert!(sizes(6, true).is_empty());
     }
+
+    /// Height in pixels of a bar by the number of bars in a group, and of a row: 8 more, at least 28.
+    #[test]
+    fn bars_of_large_groups_are_thin() {
+        for (count, height) in [(1, 28), (2, 40), (3, 47), (5, 73), (6, 62), (10, 98), (11, 85)] {
+            let label = |number| Series { label: format!("s{number}"), ..Series::default() };
+            let series: Vec<Series> = (0..count).map(label).collect();
+            let places = vec!["a".to_owned(), "b".to_owned()];
+            let spec = Bars { series, places, is_grouped: true, ..Bars::default() }.spec();
+            assert_eq!(spec["height"], json!(2 * height), "{count}");
+            assert_eq!(spec["layer"].as_array().unwrap().len() > 2, count <= 5, "{count}: values");
+        }
+        let alone = Bars { places: vec!["a".into()], ..Bars::default() }.spec();
+        assert_eq!(alone["height"], json!(28));
+    }
 }

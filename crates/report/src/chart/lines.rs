@@ -317,4 +317,65 @@ mod tests {
         let label = spec["encoding"]["x"]["axis"]["labelExpr"].as_str().unwrap();
         assert!(label.contains("'.3~s'"), "{label}");
     }
+
+    #[test]
+    fn an_axis_is_logarithmic_from_a_factor_of_30_on() {
+        let ground = |places: &[f64]| Ground::of_numbers(places.to_vec());
+        assert!(matches!(ground(&[10.0, 300.0]), Ground::Logarithm(_)));
+        assert!(matches!(ground(&[10.0, 299.0]), Ground::Numbers { least: 10.0, most: 299.0 }));
+        assert!(matches!(ground(&[5.0, 5.0]), Ground::Numbers { least: 0.0, most: 5.0 }));
+        assert!(matches!(ground(&[]), Ground::Numbers { least: 0.0, most: 1.0 }));
+        let zero = |least: f64, most: f64| {
+            let ground = Ground::Numbers { least, most };
+            ground.encoding(Axis::default(), false)["scale"]["zero"].clone()
+        };
+        assert_eq!(
+            [zero(5.0, 10.0), zero(5.1, 10.0), zero(-1.0, 10.0), zero(0.0, 0.0)],
+            [true, false, false, true]
+        );
+        // Names side by side if they are short: widest × count below 36.
+        let angle = |count: usize, length: usize| {
+            let ground = Ground::Names(vec!["x".repeat(length); count]);
+            ground.encoding(Axis::default(), false)["axis"]["labelAngle"].clone()
+        };
+        assert_eq!([angle(5, 7), angle(6, 6), angle(36, 1), angle(35, 1)], [0, -90, -90, 0]);
+    }
+
+    /// Shapes for up to 30 points of each curve, shaded intervals for up to five curves over numbers.
+    #[test]
+    fn many_points_have_no_shapes_and_many_curves_no_bands() {
+        let spec = |curves: usize, points: usize| {
+            let places: Vec<f64> = (0..points).map(|place| place as f64).collect();
+            let names = ["a", "b", "c", "d", "e", "f"];
+            let values: Vec<Vec<f64>> =
+                (0..curves).map(|curve| vec![curve as f64; points]).collect();
+            let curves: Vec<(&str, &[f64])> = names
+                .iter()
+                .zip(&values)
+                .map(|(name, values)| (*name, values.as_slice()))
+                .collect();
+            lines(&curves, &places).spec()
+        };
+        let opacity = |spec: &Value| spec["layer"][2]["mark"]["opacity"].clone();
+        assert_eq!((opacity(&spec(2, 30)), opacity(&spec(2, 31))), (json!(1), json!(0)));
+        assert!(spec(2, 30)["layer"][2]["encoding"]["shape"].is_object());
+        let long = spec(2, 31);
+        assert!(long["layer"][2]["encoding"]["shape"].is_null());
+        assert!(long["layer"][1]["encoding"]["strokeDash"].is_object());
+        assert!(long["usermeta"]["legend"][1]["sign"]["dash"].is_array());
+        let interval = |curves: usize| spec(curves, 3)["layer"][0]["mark"]["type"].clone();
+        assert_eq!((interval(5), interval(6)), (json!("area"), json!("rule")));
+        assert_eq!(spec(2, 3)["layer"].as_array().unwrap().len(), 3, "nothing is published");
+    }
+
+    #[test]
+    fn curves_coincide_within_half_a_percent_of_the_height() {
+        let together = |other: &[f64], places: &[f64]| {
+            let chart = lines(&[("a", &[0.5, 0.5]), ("b", other)], places);
+            !chart.coincidence().is_empty()
+        };
+        assert!(together(&[0.5049, 0.4951], &[1.0, 2.0]) && !together(&[0.5, 0.5051], &[1.0, 2.0]));
+        assert!(!together(&[0.4949, 0.5], &[1.0, 2.0]) && !together(&[0.5], &[1.0, 2.0]));
+        assert!(!together(&[0.5, 0.5], &[1.0]), "a point is no curve");
+    }
 }

@@ -367,4 +367,85 @@ mod tests {
             (&json!(0.25), &json!("25.0 % free"))
         );
     }
+
+    /// 28 rows of 48 cells for all maps of a scheme, at least ten for each. A long free range is three rows.
+    #[test]
+    fn maps_are_as_coarse_as_their_rows_require() {
+        let of = |cells: u64| picture(vec![run(cells, 1, 0.0, 0.0)]);
+        let scale = |maps: usize, cells: u64| common_scale(&[vec![of(cells); maps]], Some(0));
+        assert_eq!((scale(1, 1344), scale(1, 1345)), (1, 2));
+        assert_eq!((scale(2, 672), scale(2, 673)), (1, 2));
+        assert_eq!((scale(3, 480), scale(3, 481)), (1, 2));
+        assert_eq!((scale(4, 480), scale(4, 481)), (1, 2));
+        let stored = Picture { blocks_per_cell: 4, ..of(10) };
+        assert_eq!(common_scale(&[vec![of(10)], vec![stored]], Some(0)), 4);
+        assert_eq!(common_scale(&[], Some(0)), 1);
+        let free = |cells: u64| rows(&[run(cells, 0, 512.0, 0.0)], Some(0));
+        assert_eq!((free(143), free(144), free(145)), (3, 2, 2));
+        assert_eq!(rows(&[run(48, 1, 0.0, 0.0)], Some(0)), 1);
+        assert_eq!(rows(&[run(49, 1, 0.0, 0.0)], Some(0)), 2);
+        assert_eq!(rows(&[], Some(0)), 0);
+    }
+
+    /// Squares stand for 2 % of a cell's frames at least: 10.24 of 512.
+    #[test]
+    fn squares_inside_cells_are_explained_if_any_is_drawn() {
+        let series = ["free", "perforated", "mixed", "movable"].map(|key| Series {
+            key: key.into(),
+            label: key.into(),
+            ..Series::default()
+        });
+        let squares = |class: usize, free: f64, holes: f64, kept: f64, blocks_per_cell: u64| {
+            let runs = vec![CellRun { cells: 1, class, free, holes, kept }];
+            let found = inner_squares(&series, &[Picture { blocks_per_cell, ..picture(runs) }]);
+            found.into_iter().map(|(colour, _)| colour).collect::<Vec<_>>()
+        };
+        assert!(squares(0, 512.0, 512.0, 512.0, 1).is_empty(), "a free cell has none");
+        assert_eq!(squares(1, 512.0, 10.3, 512.0, 1), ["hole"]);
+        assert!(
+            squares(1, 512.0, 10.2, 512.0, 1).is_empty()
+                && squares(1, 0.0, 20.0, 0.0, 2).is_empty()
+        );
+        assert_eq!(squares(2, 512.0, 512.0, 10.3, 1), ["unmovable"]);
+        assert!(squares(2, 512.0, 512.0, 10.2, 1).is_empty());
+        assert_eq!(squares(3, 10.3, 0.0, 0.0, 1), ["empty"]);
+        assert!(squares(3, 10.2, 512.0, 512.0, 1).is_empty());
+    }
+
+    /// A heading takes two rows, a long free range two, and each map a row of space.
+    #[test]
+    fn maps_stand_below_each_other_with_their_headings() {
+        let series = ["free", "movable"].map(|key| Series {
+            key: key.into(),
+            label: key.into(),
+            ..Series::default()
+        });
+        let first = Picture {
+            heading: "after".into(),
+            blocks_per_cell: 2,
+            runs: vec![run(1, 1, 256.0, 0.0), run(200, 0, 1024.0, 0.0), run(48, 1, 0.0, 0.0)],
+        };
+        let maps = vec![first, picture(vec![run(1, 1, 5.0, 0.0)])];
+        let spec = Maps { series: &series, maps }.spec();
+        let texts = |spec: &Value| {
+            let layers = spec["layer"].as_array().unwrap().iter();
+            let texts = layers.filter_map(|layer| layer["data"]["values"].as_array());
+            texts.flatten().filter(|one| one["text"].is_string()).cloned().collect::<Vec<_>>()
+        };
+        assert_eq!(
+            texts(&spec),
+            [
+                json!({"row": 1, "column": 0, "align": "left", "text": "after"}),
+                json!({"row": 4, "column": 24, "align": "center", "text": "… 800 MB free …"}),
+            ]
+        );
+        let cells = spec["layer"][0]["data"]["values"].as_array().unwrap();
+        let place =
+            |cell: &Value| ["row", "first", "cells"].map(|name| cell[name].as_u64().unwrap());
+        // The heading, a row, the text in two, a full row and one of space.
+        assert_eq!(cells.iter().map(place).collect::<Vec<_>>(), [[2, 0, 1], [5, 0, 48], [7, 0, 1]]);
+        assert_eq!((&cells[0]["share"], &cells[0]["size"]), (&json!(0.25), &json!("4.00 MB")));
+        assert_eq!((&cells[1]["inside"], &cells[2]["inside"]), (&json!(""), &json!("1.0 % free")));
+        assert_eq!(spec["height"], json!(9.0 * 9.0));
+    }
 }

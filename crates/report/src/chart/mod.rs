@@ -352,4 +352,34 @@ mod tests {
         let units = |suffix: &str| binary("v", suffix).matches(" ? ").count();
         assert_eq!([units(""), units("M")], [4, 2]);
     }
+
+    #[test]
+    fn numbers_with_small_odd_factors_are_binary() {
+        let told = |number: f64| are_binary([number].into_iter());
+        assert_eq!(
+            [15.0, 17.0, 15.0 * 1024.0, 17.0 * 1024.0].map(told),
+            [true, false, true, false]
+        );
+        assert_eq!(binary("v", " %"), number("v", " %"), "only counts and sizes in MB");
+    }
+
+    #[test]
+    fn texts_are_cut_and_broken_where_they_are_too_long() {
+        let title = |length: usize| Axis { label: &"x".repeat(length), suffix: "" }.title();
+        assert_eq!(title(60), json!("x".repeat(60)));
+        assert_eq!(title(61), json!("x".repeat(59) + "…"));
+        assert_eq!(Axis::default().title(), Value::Null);
+        assert_eq!(broken("twenty-one-characters"), "twenty-one-characters");
+        assert_eq!(broken("twenty-two-characters-"), "twenty-two-\ncharacters-");
+        // A second line of 21 characters is cut only if there is a third.
+        let (first, second) = ("a".repeat(20) + "-", "b".repeat(20) + "-");
+        assert_eq!(broken(&format!("{first}{second}")), format!("{first}\n{second}"));
+        assert_eq!(broken(&format!("{first}{second}c")), format!("{first}\n{}……", "b".repeat(19)));
+        let titles = ["scheme (a), 1 ÷ 2 % / x+y-z", "a\"b", ""]
+            .map(|place| tooltip(place, "at")[0]["title"].clone());
+        assert_eq!(titles, ["scheme (a), 1 ÷ 2 % / x+y-z", "at", "at"]);
+        let one = Series { label: "a".into(), ..Series::default() };
+        assert_eq!(legend(std::slice::from_ref(&one), |_| Value::Null), json!([]));
+        assert_eq!(legend(&[one.clone(), one], |_| Value::Null).as_array().unwrap().len(), 2);
+    }
 }

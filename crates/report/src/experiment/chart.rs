@@ -333,3 +333,77 @@ impl Canvas<'_> {
         numbers.into_iter().map(|x| broken(&show.text(x))).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Captions and ranges of the value axes of line charts of one curve each, whose values are given.
+    fn drawn(show: &str, charts: &[&[f64]]) -> Vec<(f64, f64, String)> {
+        let curve = |number: usize| serde_json::json!({"name": format!("c{number}"), "label": format!("l{number}"), "show": show});
+        let chart = |number: usize| serde_json::json!({"title": "T", "form": "lines", "value_label": "v", "curves": [format!("c{number}")]});
+        let all = || 0..charts.len();
+        let mut lines = vec![
+            serde_json::json!({"record": "experiment", "experiment": "x", "title": "t", "axis_form": "number",
+                "curves": all().map(curve).collect::<Vec<_>>(), "charts": all().map(chart).collect::<Vec<_>>()})
+            .to_string(),
+        ];
+        for (number, values) in charts.iter().enumerate() {
+            for (x, value) in values.iter().enumerate() {
+                let point = serde_json::json!({"record": "point", "experiment": "x", "curve": format!("c{number}"),
+                    "x": x, "value": value});
+                lines.push(point.to_string());
+            }
+        }
+        let results = perforate_records::read_experiments(&lines.join("\n")).unwrap();
+        let figures = figures(&results.experiments[0], &Vocabulary::default(), "e");
+        let range = |figure: &Figure| {
+            let domain = &figure.chart["layer"][1]["encoding"]["y"]["scale"]["domain"];
+            let end = |place: usize| (domain[place].as_f64().unwrap() * 1000.0).round() / 1000.0;
+            (end(0), end(1), figure.caption.clone())
+        };
+        figures.iter().map(range).collect()
+    }
+
+    /// An axis starts at 0 unless all values are above 60 % of the largest; percentages from 50 on end at 100.
+    #[test]
+    fn axes_start_at_0_and_end_at_100_percent_where_that_is_near() {
+        let cut = "The vertical axis does not start at 0.";
+        for (show, values, least, most) in [
+            ("ratio", [6.0, 10.0], 0.0, 10.0),
+            ("ratio", [6.1, 10.0], 6.1, 10.0),
+            ("ratio", [-1.0, 10.0], -1.0, 10.0),
+            ("percent", [0.1, 0.499], 0.0, 49.9),
+            ("percent", [0.1, 0.5], 0.0, 100.0),
+            ("percent", [0.1, 0.999], 0.0, 100.0),
+            ("percent", [0.1, 1.0], 0.0, 100.0),
+            ("percent", [0.1, 1.2], 0.0, 120.0),
+            ("gain", [1.1, 1.8], 0.0, 80.0),
+            ("percent", [0.4, 0.6], 40.0, 60.0),
+        ] {
+            let caption = if least > 0.0 { cut } else { "" };
+            assert_eq!(
+                drawn(show, &[&values]),
+                [(least, most, caption.to_owned())],
+                "{show} {values:?}"
+            );
+        }
+    }
+
+    /// Charts with one label and notation share an axis unless one would fill less than a quarter of it.
+    #[test]
+    fn charts_share_an_axis_unless_one_would_be_flat() {
+        let ranges = |charts: &[&[f64]]| {
+            drawn("ratio", charts)
+                .into_iter()
+                .map(|(least, most, _)| (least, most))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(ranges(&[&[0.0, 10.0], &[0.0, 40.0]]), [(0.0, 40.0); 2]);
+        assert_eq!(ranges(&[&[0.0, 9.9], &[0.0, 40.0]]), [(0.0, 9.9), (0.0, 40.0)]);
+        assert_eq!(
+            ranges(&[&[7.5, 10.0], &[0.0, 8.0], &[-1.0, 9.0]]),
+            [(7.5, 10.0), (-1.0, 10.0), (-1.0, 10.0)]
+        );
+    }
+}

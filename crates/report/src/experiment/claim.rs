@@ -166,4 +166,47 @@ mod tests {
             ]
         );
     }
+
+    #[test]
+    fn a_miss_is_from_the_nearer_end_and_of_the_papers_number() {
+        let miss = |more: &str| super::miss(&claim(more)).map(|miss| (miss * 1000.0).round());
+        for (more, expected) in [
+            (r#","paper":1.5,"ours":1.4"#, Some(200.0)),
+            (r#","paper":0.5,"ours":0.6"#, Some(200.0)),
+            (r#","paper":1.2,"paper_high":1.4,"ours":1.5"#, Some(250.0)),
+            (r#","paper":1.2,"paper_high":1.4,"ours":1.1"#, Some(500.0)),
+            (r#","paper":1.0,"ours":1.1"#, None),
+            (r#","paper":1.2"#, None),
+            (r#","ours":1.2"#, None),
+        ] {
+            assert_eq!(miss(more), expected, "{more}");
+        }
+        let band =
+            |more: &str| super::band(&claim(more)).map(|(low, high)| (low.round(), high.round()));
+        for (more, expected) in [
+            (
+                r#","paper":1.2,"paper_high":1.4,"relation":"range","over":"every""#,
+                Some((20.0, 40.0)),
+            ),
+            (r#","paper":1.2,"paper_high":1.4,"relation":"range","over":"mean""#, None),
+            (r#","paper":1.2,"relation":"range","over":"every""#, None),
+            (r#","paper":1.2,"relation":"=","over":"mean""#, Some((20.0, 20.0))),
+            (r#","paper":1.2,"relation":"=","over":"geometric-mean""#, Some((20.0, 20.0))),
+            (r#","paper":1.2,"relation":"=","over":"every""#, None),
+            (r#","paper":1.2,"relation":"≥","over":"mean""#, None),
+            (r#","paper":1.2,"relation":"=""#, None),
+            (r#","relation":"=","over":"mean""#, None),
+        ] {
+            assert_eq!(band(more), expected, "{more}");
+        }
+        for (more, expected) in [
+            (r#","paper":1.2,"paper_high":1.4,"relation":"=""#, "+20.0 % to +40.0 %"),
+            (r#","paper":1.2,"paper_high":1.4,"relation":"""#, "+20.0 % to +40.0 %"),
+            (r#","paper":1.2,"paper_high":1.4,"relation":"≤""#, "≤ +20.0 %"),
+            (r#","paper":1.2,"relation":"range""#, "+20.0 %"),
+        ] {
+            assert_eq!(paper_text(&claim(more)), expected, "{more}");
+        }
+        assert_eq!(ours_text(&claim(r#","ours":1.5,"ours_least":1.1"#)), "+50.0 %");
+    }
 }

@@ -306,3 +306,83 @@ fn deciding(effects: &[ChoiceEffect<'_>]) -> Grid {
     let head = ["left open", "value", "readings", "claims that hold, mean", "least", "most"];
     Grid { head: headings(head), rows: rows.collect() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_and_records_are_described_by_their_length() {
+        assert_eq!((first_of(8), first_of(9)), (":".into(), "; the strongest 8:".into()));
+        let record = |claims: usize, choices: &str, readings: &str, quick: bool| {
+            let claim = r#"{"id":"P-C1","statement":"s","verdict":"reproduced","holds_in":[true]}"#;
+            let claims = vec![claim; claims].join(",");
+            let text = format!(
+                r#"{{"paper":"P","quick":{quick},"choices":[{choices}],"readings":[{readings}],"claims":[{claims}]}}"#
+            );
+            serde_json::from_str::<JointRecord>(&text).unwrap()
+        };
+        let choice = r#"{"name":"n","values":["v"]}"#;
+        for (record, expected) in [
+            (
+                record(1, "", "{}", false),
+                "1 number or threshold; none depends on anything that the paper leaves open.",
+            ),
+            (
+                record(2, "", "{}", true),
+                "2 numbers and thresholds; none depends on anything that the paper leaves open.",
+            ),
+            (
+                record(2, choice, r#"{},{"n":"v"}"#, true),
+                "2 numbers and thresholds, each judged in all 2 readings of 1 choice left open (first seed, quick).",
+            ),
+            (
+                record(1, choice, "{}", false),
+                "1 number or threshold, each judged in a sample of 1 reading of 1 choice left open (first seed).",
+            ),
+        ] {
+            assert_eq!(scope(&record), expected);
+        }
+        let text = text(&[record(1, "", "{}", false)]);
+        assert!(text.contains("One reading for all claims, P: perforated pages\n"), "{text}");
+        assert!(text.contains("hold in every reading                          1\n"), "{text}");
+        assert!(!text.contains("best reading differs"), "{text}");
+    }
+
+    /// At the default the first holds, in the best reading the two others, in every reading none, in none the last.
+    #[test]
+    fn claims_are_counted_at_the_default_and_in_the_best_reading() {
+        let claim = |id: &str, holds: [bool; 3]| {
+            format!(
+                r#"{{"id":"{id}","statement":"s","verdict":"reproduced","experiment":"e","holds_in":{holds:?}}}"#
+            )
+        };
+        let claims = [
+            claim("A", [true, false, false]),
+            claim("B", [false, true, false]),
+            claim("C", [false, true, true]),
+            claim("D", [false, false, false]),
+        ];
+        let text = format!(
+            r#"{{"paper":"P","choices":[{{"name":"n","reason":"r","values":["v","w"]}},{{"name":"m","values":["x"]}}],
+                "readings":[{{}},{{"n":"v"}},{{"n":"w"}}],"claims":[{}]}}"#,
+            claims.join(",")
+        );
+        let record: JointRecord = serde_json::from_str(&text).unwrap();
+        assert_eq!(counts(&record).map(|(_, count)| count), [1, 3, 2, 0, 1]);
+        assert_eq!(changes(&record), [("n", "r", "v")]);
+        let (gained, lost) = gained_and_lost(&record);
+        assert_eq!(
+            (gained, lost),
+            (vec!["B s (e)".to_owned(), "C s (e)".into()], vec!["A s (e)".to_owned()])
+        );
+        let pair = &record.excluding()[0];
+        assert_eq!(pair_text(&record, pair), "A s (e), in 1 of 3 readings; and C s (e), in 2");
+        let value = record.effects().remove(0);
+        assert_eq!(effect_text(&value), "n: v 2.0 (2 to 2); default 1.0 (1 to 1); w 1.0 (1 to 1)");
+        assert_eq!(
+            figure(&record, "P").caption,
+            "Of 4 claims; each alone, 3 hold in some reading."
+        );
+    }
+}

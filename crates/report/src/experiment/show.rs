@@ -148,4 +148,40 @@ mod tests {
         }
         assert_eq!(Show::Number.text_or_missing(Some(f64::NAN)), MISSING);
     }
+
+    #[test]
+    fn digits_of_small_and_large_values() {
+        for (show, value, text) in [
+            (Show::Percent, 999.99, "99999.00 %"),
+            (Show::Percent, 1000.0, "100k %"),
+            (Show::Percent, 0.000_049, "5e-3 %"),
+            (Show::Percent, 0.000_051, "0.01 %"),
+            (Show::Gain, 1.000_049, "0 %"),
+            (Show::Gain, 1.000_051, "+0.01 %"),
+            (Show::Gain, 0.999_949, "-0.01 %"),
+            (Show::Gain, 1.0999, "+9.99 %"),
+            (Show::Gain, 1.099_96, "+10.0 %"),
+            (Show::Gain, 1000.9, "+99990.0 %"),
+            (Show::Gain, 1001.0, "100k %"),
+            (Show::Number, 0.000_1, "0.0001"),
+            (Show::Number, 0.000_099, "9.900e-5"),
+            (Show::Number, 999.96, "1000"),
+            (Show::Number, 999.5, "999.5"),
+            (Show::Number, 1000.5, "1,001"),
+            (Show::Number, 1e14, "100,000,000,000,000"),
+            (Show::Number, 1e15, "1.000e15"),
+            (Show::Number, 0.0, "0"),
+            (Show::Number, f64::INFINITY, MISSING),
+        ] {
+            assert_eq!(show.text(value), text, "{show:?} {value}");
+        }
+        let units = [Show::Percent, Show::Gain, Show::Ratio, Show::Number]
+            .map(|show| (show.notation().suffix, show.notation().unit, show.shown(1.5)));
+        assert_eq!(
+            units,
+            [(" %", "%", 150.0), (" %", "gain in %", 50.0), ("×", "×", 1.5), ("", "", 1.5)]
+        );
+        let forms = [AxisForm::Share, AxisForm::Number, AxisForm::Places].map(of_axis);
+        assert_eq!(forms, [Show::Percent, Show::Number, Show::Number]);
+    }
 }

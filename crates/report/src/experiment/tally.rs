@@ -166,4 +166,55 @@ mod tests {
         assert_eq!(paper_of("P-C1"), "P");
         assert_eq!(paper_of("odd"), "");
     }
+
+    #[test]
+    fn papers_have_names_and_claims_of_none_come_last() {
+        let claim = |id: &str, kind: &str, verdict: &str, reading: &str| {
+            let unstated = match reading {
+                "" => String::new(),
+                reading => format!(
+                    r#","unstated":{{"default":1,"least":1,"greatest":2,"variants":2,"reading":"{reading}","parts":[]}}"#
+                ),
+            };
+            let text = format!(
+                r#"{{"id":"{id}","statement":"s","kind":"{kind}","verdict":"{verdict}"{unstated}}}"#
+            );
+            serde_json::from_str::<ClaimRecord>(&text).unwrap()
+        };
+        let text =
+            r#"{"record":"experiment","experiment":"x","title":"t","curves":[],"charts":[]}"#;
+        let record: ExperimentRecord = serde_json::from_str(text).unwrap();
+        let claims = vec![
+            claim("odd", "number", "reproduced", ""),
+            claim("test-C1", "sign", "not_reproduced", ""),
+            claim("P-C1", "number", "not_reproduced", "inside_the_range"),
+            claim("P-C2", "number", "same_direction", "in_none"),
+            claim("G-C1", "threshold", "reproduced", ""),
+            claim("D 4", "threshold", "same_direction", ""),
+            claim("Z-C1", "number", "not_reproduced", "at_the_default"),
+        ];
+        let results = [ExperimentRecord { claims, ..record }];
+        let found: Vec<_> = papers(&results)
+            .into_iter()
+            .map(|paper| (paper.name, paper.tally.total(), paper.ids, paper.whole_ids))
+            .collect();
+        let expected = [
+            ("D: direct segments in virtual machines", 1, 0, 0),
+            ("G: gap-tolerant superpages", 1, 1, 1),
+            ("P: perforated pages", 2, 2, 0),
+            ("Z", 1, 1, 0),
+            ("others", 2, 1, 0),
+        ];
+        assert_eq!(
+            found,
+            expected.map(|(name, all, ids, whole)| (name.to_owned(), all, ids, whole))
+        );
+        let found: Vec<_> = kinds(&results)
+            .into_iter()
+            .map(|kind| (kind.name, kind.tally.total(), kind.in_some_reading))
+            .collect();
+        // Reproduced, inside the range, at the default; of thresholds no reading was simulated.
+        assert_eq!(found, [("numbers", 4, Some(3)), ("thresholds", 2, None), ("signs", 1, None)]);
+        assert_eq!(tested(&results).total(), 6);
+    }
 }

@@ -225,3 +225,55 @@ fn claim_text(claim: &ClaimRecord, columns: usize, with_note: bool) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An experiment of one curve with so many points on its axis, and so many claims.
+    fn experiment(name: &str, points: usize) -> String {
+        let header = format!(
+            r#"{{"record":"experiment","experiment":"{name}","title":"T","curves":[{{"name":"c","label":"C"}}]}}"#
+        );
+        let point = |x: usize| {
+            format!(
+                r#"{{"record":"point","experiment":"{name}","curve":"c","x":{x},"value":{x}.5}}"#
+            )
+        };
+        let claim = format!(
+            r#"{{"record":"claim","experiment":"{name}","id":"P-C1","statement":"s","verdict":"not_reproduced","note":"a note"}}"#
+        );
+        [header]
+            .into_iter()
+            .chain((0..points).map(point))
+            .chain([claim])
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+
+    fn shown(experiments: &[(&str, usize)]) -> String {
+        let lines: Vec<String> =
+            experiments.iter().map(|(name, points)| experiment(name, *points)).collect();
+        experiments_table(&perforate_records::read_experiments(&lines.join("\n")).unwrap(), 100)
+    }
+
+    /// Of up to 24 points each is printed, of more every second, third and so on.
+    #[test]
+    fn long_curves_are_printed_in_steps() {
+        let rows = |points: usize| {
+            shown(&[("x", points)]).lines().filter(|line| line.ends_with(".5")).count()
+        };
+        assert_eq!([24, 25, 48, 49].map(rows), [24, 13, 24, 17]);
+        assert!(shown(&[("x", 0)]).contains("No points were measured."));
+    }
+
+    #[test]
+    fn curves_of_up_to_three_experiments_are_printed() {
+        let three = shown(&[("x", 2), ("y", 2), ("z", 2)]);
+        assert!(three.contains("1.5") && three.contains("a note"));
+        let four = shown(&[("x", 2), ("y", 2), ("z", 2), ("w", 2)]);
+        assert!(!four.contains("1.5") && !four.contains("a note") && four.contains("w: T"));
+        assert!(!four.contains("not explained in their file:"), "notes are explanations");
+        assert!(four.contains("claims: 0 reproduced, 0 same direction, 4 not reproduced, of 4"));
+    }
+}

@@ -208,3 +208,93 @@ fn bloat(
         (drawn)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(touched: u64, mapped: u64, index: Option<f64>) -> MemoryPoint {
+        MemoryPoint {
+            touched_bytes: Some(touched),
+            mapped_bytes: Some(mapped),
+            unusable_index_2m: index,
+            ..MemoryPoint::default()
+        }
+    }
+
+    /// Calls `with` with the schemes of a comparison whose first run has these samples.
+    fn of<T>(
+        samples: &[MemoryPoint],
+        with: impl Fn(&Comparison<'_>, &[&SchemeRuns<'_>]) -> T,
+    ) -> T {
+        let line = r#"{"scheme":"4k","workload":"w"}"#;
+        let mut results = perforate_records::read_results(line).unwrap();
+        results[0].series.memory = samples.to_vec();
+        let vocabulary = crate::ids::tests::vocabulary();
+        let found = crate::comparison::comparisons(&results, &vocabulary);
+        let schemes: Vec<&SchemeRuns<'_>> = found[0].schemes.iter().collect();
+        with(&found[0], &schemes)
+    }
+
+    #[test]
+    fn memory_is_touched_untouched_or_gone() {
+        for (touched, mapped, expected) in
+            [(3, 8, [3.0, 5.0, 0.0]), (8, 3, [3.0, 0.0, 5.0]), (4, 4, [4.0, 0.0, 0.0])]
+        {
+            assert_eq!(parts(&point(touched, mapped, None)), expected);
+        }
+        assert_eq!(parts(&MemoryPoint::default()), [0.0; 3]);
+    }
+
+    /// The unit of which there are ten; the series for memory that is gone only if some is.
+    #[test]
+    fn the_axis_has_a_unit_of_which_there_are_ten() {
+        let shown = |touched: u64, mapped: u64| {
+            let samples = [point(0, mapped, None), point(touched, mapped, None)];
+            of(&samples, |comparison, schemes| {
+                bloat(comparison, schemes, "c", &mut Page::default()).into_string()
+            })
+        };
+        let ten = 10 << 20;
+        assert!(shown(ten, ten).contains("Memory mapped, in MB, and how much of it"));
+        assert!(shown(ten - 1, ten - 1).contains("Memory mapped, in KB, and"));
+        assert!(
+            shown(10 << 30, 10 << 30).contains("in GB, and")
+                && shown(10 << 40, 10 << 40).contains("in TB, and")
+        );
+        assert_eq!(shown(0, 0), "");
+    }
+
+    /// An index is the same throughout if it changes by less than 0.01 and is there in each sample.
+    #[test]
+    fn an_index_that_hardly_changes_is_a_sentence() {
+        let index = Index {
+            key: "k",
+            title: "t",
+            caption: String::new(),
+            value: |sample| sample.unusable_index_2m,
+        };
+        let steady = |values: &[Option<f64>]| {
+            let samples: Vec<MemoryPoint> =
+                values.iter().map(|&value| point(1, 1, value)).collect();
+            of(&samples, |_, schemes| (index.steady(schemes), index.figure(schemes, "c").is_some()))
+        };
+        assert_eq!(steady(&[Some(0.5), Some(0.509)]), (Some(0.509), false));
+        assert_eq!(steady(&[Some(0.5), Some(0.511)]), (None, true));
+        assert_eq!(steady(&[Some(0.5), None]), (None, true));
+        assert_eq!(steady(&[None, None]), (None, false));
+        assert_eq!(steady(&[Some(1.0), Some(1.0)]), (Some(1.0), false));
+        assert_eq!(steady(&[Some(1.01), Some(-1.01)]), (None, false), "no index");
+        let chart = |most: f64| {
+            let samples = [point(1, 1, Some(0.0)), point(1, 1, Some(most))];
+            of(&samples, |_, schemes| {
+                let figure = index.figure(schemes, "c").unwrap();
+                figure.chart["layer"][0]["encoding"]["y"]["scale"]["domain"].clone()
+            })
+        };
+        assert_eq!(
+            [chart(0.05), chart(0.25)],
+            [serde_json::json!([0.0, 10.0]), serde_json::json!([0.0, 25.0])]
+        );
+    }
+}

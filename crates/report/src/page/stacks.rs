@@ -373,3 +373,94 @@ fn tables(comparison: &Comparison<'_>) -> Stack {
         least_share: 0.0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stack(rows: &[&[Option<f64>]], least_share: f64) -> Stack {
+        let row = |values: &&[Option<f64>]| Row {
+            label: "s".into(),
+            colour: "other",
+            values: values.to_vec(),
+        };
+        let series =
+            |number: usize| Series { label: format!("part {number}"), ..Series::default() };
+        Stack {
+            key: "k",
+            title: "t",
+            caption: "",
+            series: (0..rows[0].len()).map(series).collect(),
+            rows: rows.iter().map(row).collect(),
+            format: ratio,
+            unit: "u",
+            least_share,
+        }
+    }
+
+    fn labels(stack: &Stack) -> Vec<&str> {
+        stack.series.iter().map(|one| one.label.as_str()).collect()
+    }
+
+    #[test]
+    fn bytes_have_the_largest_unit_that_fits() {
+        let unit = |most: f64| unit_of_bytes(most).1;
+        let kb = 1024.0_f64;
+        assert_eq!(
+            [1023.0, kb, kb * kb - 1.0, kb * kb, kb.powi(3), kb.powi(4), kb.powi(6)].map(unit),
+            [" B", " KB", " KB", " MB", " GB", " TB", " TB"]
+        );
+        assert_eq!(unit_of_bytes(kb * kb), (kb * kb, " MB"));
+    }
+
+    /// Parts below a tenth of the longest bar under every scheme are joined if there are two of them.
+    #[test]
+    fn small_parts_are_joined_and_empty_ones_dropped() {
+        let some = Some;
+        let mut joined = stack(
+            &[
+                &[some(50.0), some(9.9), None, some(10.0), some(0.0)],
+                &[some(1.0), some(2.0), some(3.0), some(4.0), None],
+            ],
+            0.1,
+        );
+        joined.drop_empty_series();
+        assert_eq!(labels(&joined), ["part 0", "part 1", "part 2", "part 3"]);
+        joined.join_small_series(100.0);
+        assert_eq!(labels(&joined), ["part 0", "part 3", "2 others"]);
+        assert_eq!(joined.rows[0].values, [some(50.0), some(10.0), some(9.9)]);
+        assert_eq!(joined.rows[1].values, [some(1.0), some(4.0), some(5.0)]);
+        assert_eq!(joined.rows[1].total(), some(10.0));
+        let mut one = stack(&[&[some(50.0), some(9.0), some(20.0)]], 0.1);
+        one.join_small_series(100.0);
+        assert_eq!(labels(&one), ["part 0", "part 1", "part 2"]);
+        assert_eq!(stack(&[&[None, None]], 0.0).rows[0].total(), None);
+    }
+
+    /// Bars are equal within a 500th of the longest, part by part.
+    #[test]
+    fn equal_bars_are_flat() {
+        let some = Some;
+        let is_flat = |rows: &[&[Option<f64>]]| stack(rows, 0.0).is_flat(1000.0);
+        assert!(is_flat(&[&[some(500.0), None], &[some(502.0), some(2.0)]]));
+        assert!(!is_flat(&[&[some(500.0), None], &[some(502.1), None]]));
+        assert!(!is_flat(&[&[some(500.0), None], &[some(500.0), None], &[some(500.0), some(2.1)]]));
+        assert!(!is_flat(&[&[some(500.0)]]), "a single bar has nothing that it equals");
+    }
+
+    #[test]
+    fn mapped_memory_is_touched_or_not() {
+        let vocabulary = crate::ids::tests::vocabulary();
+        let values = |counters: &str| {
+            let line = format!(r#"{{"scheme":"4k","workload":"w","counters":{{{counters}}}}}"#);
+            let results = perforate_records::read_results(&line).unwrap();
+            memory(&crate::comparison::comparisons(&results, &vocabulary)[0]).rows.remove(0).values
+        };
+        let (touched, mapped) = (r#""touched_bytes":8"#, r#""mapped_bytes":5"#);
+        assert_eq!(values(&format!("{touched},{mapped}")), [Some(5.0), Some(0.0), Some(3.0)]);
+        assert_eq!(values(r#""touched_bytes":3,"mapped_bytes":5"#), [Some(3.0), Some(2.0), None]);
+        assert_eq!(values(r#""touched_bytes":5,"mapped_bytes":5"#), [Some(5.0), Some(0.0), None]);
+        assert_eq!(values(touched), [Some(8.0), None, None]);
+        assert_eq!(values(mapped), [None, Some(5.0), None]);
+    }
+}

@@ -90,3 +90,83 @@ pub(super) fn of_process(record: &ProcessRecord) -> Vec<String> {
         percent(roomy / resident)
     )]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(text: &str) -> HostRecord {
+        serde_json::from_str(text).unwrap()
+    }
+
+    fn blocks(counts: &str) -> HostRecord {
+        host(&format!(r#"{{"blocks":{{"memory_blocks":1000,"blocks":{{{counts}}}}}}}"#))
+    }
+
+    #[test]
+    fn blocks_are_free_compactable_or_large_already() {
+        let text = |counts: &str| whole(&blocks(counts)).unwrap();
+        let free = "25.0 % of this memory is free in whole 2MB blocks";
+        assert_eq!(
+            text(r#""whole":250,"compactable":500"#),
+            format!("{free}; compaction could free another 50.0 %.")
+        );
+        assert_eq!(
+            text(r#""whole":250,"large":1"#),
+            format!("{free} (0.1 % is in 2MB pages already); compaction could free another 0.0 %.")
+        );
+    }
+
+    /// Below 2 % of the memory it is "only" so much.
+    #[test]
+    fn perforated_pages_cover_what_is_perforable_now_or_later() {
+        let text = |counts: &str| holes(&blocks(counts)).unwrap();
+        let rest = "with holes where memory cannot be moved; 30.0 % cannot become large pages of either kind.";
+        assert_eq!(
+            text(r#""perforable_now":15,"perforable":5,"neither":200,"reclaimable":100"#),
+            format!("Perforated pages could cover another 2.0 %, {rest}")
+        );
+        assert_eq!(
+            text(r#""perforable_now":15,"perforable":4,"neither":200,"reclaimable":100"#),
+            format!("Perforated pages could cover only another 1.9 %, {rest}")
+        );
+        assert_eq!(holes(&host("{}")), None);
+    }
+
+    /// A later case is named if it has more than half a percent more.
+    #[test]
+    fn a_program_gets_more_in_a_later_case() {
+        let text = |later: f64| {
+            let record = format!(
+                r#"{{"request_bytes":1073741824,"requests":[
+                {{"case":"perforating","perforates":true,"shares":{{"large":1.0}}}},
+                {{"case":"out of memory","shares":null}},
+                {{"case":"as it is","shares":{{"large":0.25}}}},
+                {{"case":"after compaction","shares":{{"large":{later}}}}}]}}"#
+            );
+            program(&host(&record)).unwrap()
+        };
+        let first = "A program that touches 1.00 GB gets 25.0 % of it in 2MB pages as it is";
+        assert_eq!(text(0.2549), format!("{first}."));
+        assert_eq!(text(0.2551), format!("{first}, and 25.5 % after compaction."));
+        assert_eq!(text(0.2), format!("{first}."));
+        assert_eq!(program(&host("{}")), None);
+    }
+
+    /// Areas of 2MB can have a large page, smaller ones cannot.
+    #[test]
+    fn memory_of_a_process_lies_in_areas_with_room() {
+        let text = |mapped: u64, resident: u64| {
+            let record = format!(
+                r#"{{"totals":{{"resident_bytes":{resident},"large_bytes":100}},"areas":[
+                {{"mapped_bytes":{mapped},"resident_bytes":500}},{{"mapped_bytes":4096,"resident_bytes":500}}]}}"#
+            );
+            of_process(&serde_json::from_str(&record).unwrap()).join(" ")
+        };
+        let start = "10.0 % of what it has in memory is mapped in 2MB pages;";
+        let end = "lies in areas of 2MB or more, which could have some.";
+        assert_eq!(text(2 << 20, 1000), format!("{start} 50.0 % {end}"));
+        assert_eq!(text((2 << 20) - 4096, 1000), format!("{start} 0.0 % {end}"));
+        assert_eq!(text(2 << 20, 0), "Nothing of it is in memory.");
+    }
+}

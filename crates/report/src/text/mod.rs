@@ -198,4 +198,28 @@ mod tests {
             ]
         );
     }
+
+    #[test]
+    fn texts_are_cut_to_their_width() {
+        let of = |width: usize| cut("abcd", width);
+        assert_eq!([4, 3, 2, 1, 0].map(of), ["abcd", "ab…", "a…", "", ""]);
+        assert_eq!(cut("ab cd", 4), "ab…");
+        // Six lines of a heading; a column that fits to the last character.
+        assert_eq!(Column::broken_at(2, "a-b-c-d-e-f-g-", Vec::new()).heading.len(), 6);
+        let labels = Column::texts("", vec!["abc".into()]);
+        let column = Column::numbers("xy", vec!["1".into()]);
+        let count = |width: usize| {
+            blocks(
+                &labels,
+                &[
+                    Column::new(column.heading.clone(), column.cells.clone(), false),
+                    Column::numbers("zw", vec!["2".into()]),
+                ],
+                width,
+            )
+            .len()
+        };
+        assert_eq!([11, 10, 4].map(count), [1, 2, 2]);
+        assert_eq!(wrapped("a ", "", 5), "");
+    }
 }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::document::{data, markup};
 use crate::vocabulary::{options, vocabulary};
-use crate::{advice, curves, kept as same, memory, records, snapshot, why};
+use crate::{advice, curves, kept as same, memory, records, snapshot, threads, why};
 
 /// Pseudo-random choices.
 struct Random {
@@ -118,6 +118,8 @@ fn pages_and_tables_of_changed_records_are_as_they_were() {
         ("why", why::three_runs().join("\n")),
         ("varied", same::varied()),
         ("sampled", same::sampled()),
+        ("threads", threads::two_cores()),
+        ("timed windows", threads::timed_windows()),
     ] {
         add(&mut kept, (name, &lines), (8, false), |lines| {
             let results = read_results(lines).ok()?;

@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 
 use crate::document::{data, markup};
 use crate::vocabulary::{options, vocabulary};
-use crate::{advice, curves, memory, records, snapshot, why};
+use crate::{advice, curves, memory, records, snapshot, threads, why};
 
 pub const SAMPLE: &str = include_str!("../data/sample.jsonl");
 
@@ -118,6 +118,8 @@ fn pages_and_tables_are_as_they_were() {
         ("why", why::three_runs().join("\n")),
         ("varied", varied()),
         ("sampled", sampled()),
+        ("threads", threads::two_cores()),
+        ("timed windows", threads::timed_windows()),
     ] {
         let results = read_results(&lines).unwrap();
         add_page(&mut kept, name, &html(&results, &options));

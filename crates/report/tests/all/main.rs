@@ -17,5 +17,6 @@ mod records;
 mod saved;
 mod snapshot;
 mod terminal;
+mod threads;
 mod vocabulary;
 mod why;

@@ -3,6 +3,7 @@
 use crate::machine::config;
 use perforate_timing::{CacheConfig, Core, TimingConfig, WalkerAttachment};
 use perforate_types::Unit;
+use serde::Deserialize;
 
 const TABLE_II: &str = include_str!("../../../../machines/perforated-table2.toml");
 const ICE_LAKE_SP: &str = include_str!("../../../../machines/ice-lake-sp.toml");
@@ -71,6 +72,10 @@ fn errors_name_the_key_and_what_would_be_right() {
     assert_eq!(
         error(|c| c.cache.l1d.size_bytes = 32_000),
         "cache.l1d.size_bytes = 32000: expected a multiple of 8 ways × 64-byte lines = 512 bytes"
+    );
+    assert_eq!(
+        error(|c| c.branch_predictor.indirect_entries = 3),
+        "branch_predictor.indirect_entries = 3: expected a power of two, such as 4"
     );
     assert_eq!(error(|c| c.cache.l2.mshrs = 0), "cache.l2.mshrs = 0: expected 1 to 1024");
     assert_eq!(error(|c| c.dram.row_bytes = 72), "dram.row_bytes = 72: expected a multiple of 64");
@@ -189,6 +194,13 @@ fn no_part_of_a_machine_is_left_unchecked() {
         };
         let most = 1u64 << 34;
         assert_eq!((with(512), with(most)), (Ok(()), Ok(())), "{name}");
+        assert_eq!(with(1536), Ok(()), "{name}: three sets");
+        for wrong in [64, 511, 513, 576] {
+            let expected = format!(
+                "cache.{name}.size_bytes = {wrong}: expected a multiple of 8 ways × 64-byte lines = 512 bytes"
+            );
+            assert_eq!(with(wrong), Err(expected));
+        }
         for wrong in [0, most + 512] {
             let expected =
                 format!("cache.{name}.size_bytes = {wrong}: expected 512 to 17179869184");
@@ -214,4 +226,91 @@ fn no_part_of_a_machine_is_left_unchecked() {
         assert!(!accepts(least - 0.001) && !accepts(most + 0.001), "{key}");
         assert!(!accepts(f64::NAN) && !accepts(f64::INFINITY), "{key}");
     }
+}
+
+/// Rows are whole lines, and walkers read through a last-level cache where there is one.
+#[test]
+fn rows_are_whole_lines_and_walkers_read_through_a_cache_that_is_there() {
+    for (bytes, is_allowed) in
+        [(64, true), (65, false), (96, false), (127, false), (128, true), (192, true)]
+    {
+        let mut config = config();
+        config.dram.row_bytes = bytes;
+        let expected = format!("dram.row_bytes = {bytes}: expected a multiple of 64");
+        let found = config.validate().map_err(|error| error.to_string());
+        assert_eq!(found, if is_allowed { Ok(()) } else { Err(expected) });
+    }
+    for attach in [WalkerAttachment::L1d, WalkerAttachment::L2, WalkerAttachment::Llc] {
+        let mut config = config();
+        config.walker.attach = attach;
+        assert_eq!(config.validate().is_ok(), attach != WalkerAttachment::Llc);
+        config.cache.llc = Some(config.cache.l2.clone());
+        assert_eq!(config.validate(), Ok(()));
+    }
+}
+
+/// What a machine file may leave out, and what then holds; what it must not leave out.
+#[test]
+fn keys_that_are_left_out_have_defaults() {
+    let mut full: toml::Table = toml::from_str(&toml::to_string(&config()).unwrap()).unwrap();
+    let sections = ["branch_predictor", "walker"].map(|name| full[name].as_table().unwrap().len());
+    assert_eq!(sections, [5, 9], "what is the default is not written");
+    let parsed = |table: &toml::Table| TimingConfig::deserialize(table.clone());
+    let walker = full["walker"].as_table_mut().unwrap();
+    for (key, default) in
+        [("nested_tlb_cycles", 1), ("segment_check_cycles", 1), ("selection_cycles", 3)]
+    {
+        assert_eq!(walker.remove(key).unwrap().as_integer(), Some(default), "{key}");
+    }
+    assert_eq!(walker.remove("read_overhead_cycles").unwrap().as_integer(), Some(0));
+    walker.remove("bitmap_reader").unwrap();
+    let caches = full["cache"].as_table_mut().unwrap();
+    for cache in ["l1i", "l1d", "l2"] {
+        let cache = caches[cache].as_table_mut().unwrap();
+        cache.remove("response_cycles").unwrap();
+        cache.remove("prefetcher").unwrap();
+    }
+    assert_eq!(parsed(&full).unwrap(), config());
+    let names: Vec<(String, Vec<String>)> = full
+        .iter()
+        .map(|(name, section)| {
+            (name.clone(), section.as_table().unwrap().keys().cloned().collect())
+        })
+        .collect();
+    for (section, keys) in names {
+        for key in keys {
+            let mut less = full.clone();
+            less[&section].as_table_mut().unwrap().remove(&key);
+            let error = parsed(&less).unwrap_err().to_string();
+            assert!(error.contains(&format!("missing field `{key}`")), "{section}.{key}: {error}");
+        }
+    }
+}
+
+/// Host memory: 8 bytes for a cache line and for an indirect branch, three bytes for each counter of the three
+/// tables, 64 bytes for a bank.
+#[test]
+fn host_memory_follows_from_the_sizes_of_a_machine() {
+    let mut config = config();
+    let mut of_core = vec![
+        ("cache.l1i.size_bytes", 32 << 10, 4 << 10),
+        ("cache.l1d.size_bytes", 32 << 10, 4 << 10),
+        ("cache.l2.size_bytes", 1 << 20, 128 << 10),
+        ("branch_predictor.table_entries", 1024, 3 * 1024),
+        ("branch_predictor.indirect_entries", 64, 8 * 64),
+        ("core.reorder_buffer_entries", 256, 256 << 10),
+    ];
+    let banks = ("dram.banks_per_rank", 64, 64 * 64 * 64);
+    assert_eq!(config.host_bytes_of_core(), of_core);
+    assert_eq!(config.host_bytes_of_all_cores(), [banks]);
+    config.cache.walker = Some(CacheConfig { size_bytes: 1024, ..config.cache.l2.clone() });
+    config.cache.llc = Some(CacheConfig { size_bytes: 4 << 20, ..config.cache.l2.clone() });
+    config.dram.ranks_per_channel = 3;
+    of_core.push(("cache.walker.size_bytes", 1024, 128));
+    assert_eq!(config.host_bytes_of_core(), of_core);
+    let banks = ("dram.banks_per_rank", 64, 3 * 64 * 64 * 64);
+    assert_eq!(
+        config.host_bytes_of_all_cores(),
+        [("cache.llc.size_bytes", 4 << 20, 512 << 10), banks]
+    );
 }

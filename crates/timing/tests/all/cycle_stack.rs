@@ -1,6 +1,7 @@
 //! Closed forms of the cycle stack: the critical path counts, and adds up.
 
 use crate::machine::{DRAM, L1, L2, L2_TLB, Machine, config, integer, l2_tlb_hit, walk};
+use perforate_timing::CacheConfig;
 use perforate_types::{Branch, Instruction, Operation, PhysicalAddress, Steps, VirtualAddress};
 use proptest::prelude::*;
 
@@ -231,6 +232,71 @@ fn what_was_done_before_measuring_does_not_count() {
     machine.chain(1, 50);
     assert_eq!(machine.stack().iter().map(|part| part.1).sum::<u64>(), machine.cycles());
     assert!(machine.cycles() <= 51, "{}", machine.cycles());
+}
+
+/// An instruction whose inputs come from three loads that hit (12 cycles) and from an operation. The later input
+/// is on the path, if the instruction waits for it: a load needs its address first, and data only at its end.
+#[test]
+fn the_input_that_comes_last_is_on_the_path() {
+    const ADDRESS: u64 = 3 * L1;
+    type Row = (Operation, bool, [u8; 4], u8, &'static [(&'static str, u64)]);
+    let rows: [Row; 10] = [
+        // A load whose data operand is there before what it loads, and one whose data operand is later.
+        (Operation::Multiply, true, [1, 2, 0, 0], 0b10, &[("l1", ADDRESS + L1)]),
+        (Operation::Divide, true, [1, 2, 0, 0], 0b10, &[("base", 20)]),
+        (Operation::Divide, true, [2, 1, 0, 0], 0b01, &[("base", 20)]),
+        // Both are parts of its address.
+        (Operation::Multiply, true, [1, 2, 0, 0], 0, &[("l1", ADDRESS + L1)]),
+        (Operation::Divide, true, [1, 2, 0, 0], 0, &[("base", 20), ("l1", L1)]),
+        (Operation::Divide, true, [0, 0, 1, 2], 0, &[("base", 20), ("l1", L1)]),
+        (Operation::Divide, true, [0, 0, 1, 2], 0b1000, &[("base", 20)]),
+        // An operation on registers: one cycle from the later one on.
+        (Operation::Multiply, false, [1, 2, 0, 0], 0, &[("base", 1), ("l1", ADDRESS)]),
+        (Operation::Divide, false, [2, 0, 0, 1], 0, &[("base", 21)]),
+        (Operation::Multiply, false, [2, 0, 0, 1], 0b1000, &[("base", 1), ("l1", ADDRESS)]),
+    ];
+    for (operation, loads, sources, data_sources, expected) in rows {
+        let mut machine = Machine::new(&config());
+        machine.warm([5]);
+        // A later miss lets time go on: the line is there when a load is handed over, which waits for nothing.
+        machine.chain(7, 200);
+        machine.plain_load(3000, 7, 7);
+        machine.core.drain();
+        machine.core.start_measuring();
+        (0..3).for_each(|_| machine.plain_load(5, 1, 1));
+        machine.run(Instruction { operation, ..integer(0, 2) });
+        let instruction = Instruction { sources, data_sources, ..integer(0, 3) };
+        machine.core.begin(&instruction);
+        if loads {
+            machine.core.load(PhysicalAddress::new(5 * 64), 8, 63, &Steps::new());
+        }
+        machine.core.finish(&instruction);
+        let sum: u64 = expected.iter().map(|part| part.1).sum();
+        assert_eq!(machine.cycles(), sum, "{operation:?} {sources:?} {data_sources}");
+        assert_stack(&machine, expected);
+    }
+}
+
+/// The part of the stack is that of the level that had the line.
+#[test]
+fn lines_are_charged_to_the_level_that_had_them() {
+    let mut config = config();
+    let l2 = config.cache.l2.clone();
+    config.cache.llc = Some(CacheConfig { size_bytes: 4 << 20, latency_cycles: 30, ..l2 });
+    // Eight lines that meet line 0 in the sets of a cache push it out of this cache and those above.
+    for (distance, part, cycles) in [
+        (None, "l1", L1),
+        (Some(64), "l2", L1 + L2),
+        (Some(2048), "llc", L1 + L2 + 30),
+        // Its row is still open.
+        (Some(8192), "memory", L1 + L2 + 30 + DRAM - 14),
+    ] {
+        let mut machine = Machine::new(&config);
+        let pushed = distance.into_iter().flat_map(|lines| (1..=8).map(move |way| way * lines));
+        machine.warm([0].into_iter().chain(pushed));
+        machine.plain_load(0, 1, 1);
+        assert_stack(&machine, &[(part, cycles)]);
+    }
 }
 
 /// One instruction of a random program.

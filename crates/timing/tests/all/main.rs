@@ -7,5 +7,6 @@ mod machine;
 mod memory;
 mod monotone;
 mod processors;
+mod sums;
 mod translation;
 mod warming;

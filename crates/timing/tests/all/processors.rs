@@ -104,10 +104,10 @@ impl Random {
 }
 
 /// One instruction with its code line and accesses.
-struct Told {
-    code: Option<u64>,
-    instruction: Instruction,
-    accesses: Vec<(bool, u64, u32, Steps)>,
+pub struct Told {
+    pub code: Option<u64>,
+    pub instruction: Instruction,
+    pub accesses: Vec<(bool, u64, u32, Steps)>,
 }
 
 /// A program of everything: dependences, branches, code misses, walks, stores, serialization.
@@ -158,7 +158,7 @@ fn bitmap_read(line: u64, slot: u32) -> Steps {
     steps
 }
 
-fn tell_core(core: &mut Core, told: &Told) {
+pub fn tell_core(core: &mut Core, told: &Told) {
     if let Some(line) = told.code {
         core.fetch(PhysicalAddress::new(line * 64), 3, &Steps::new());
     }
@@ -174,7 +174,7 @@ fn tell_core(core: &mut Core, told: &Told) {
     core.finish(&told.instruction);
 }
 
-fn tell(all: &mut Processors, thread: usize, told: &Told, moved_lines: u64) {
+pub fn tell(all: &mut Processors, thread: usize, told: &Told, moved_lines: u64) {
     all.run_on(thread);
     if let Some(line) = told.code {
         all.fetch(PhysicalAddress::new((line + moved_lines) * 64), 3, &Steps::new());
@@ -345,6 +345,66 @@ fn threads_of_a_core_share_caches_and_what_walks_have_filled() {
     assert_eq!([0, 1].map(|thread| cycles[thread].translation_stall_cycles), [walk; 2]);
 }
 
+/// A thread of two has half of each queue, at least an entry: alone it runs like a core with half.
+#[test]
+fn threads_of_a_core_have_equal_parts_of_its_queues() {
+    type Queue = fn(&mut TimingConfig) -> &mut u32;
+    let queues: [(&str, Queue); 4] = [
+        ("reorder buffer", |c| &mut c.core.reorder_buffer_entries),
+        ("load queue", |c| &mut c.core.load_queue_entries),
+        ("store queue", |c| &mut c.core.store_queue_entries),
+        ("scheduler", |c| c.core.scheduler_entries.get_or_insert(0)),
+    ];
+    let program = program(3, 400);
+    for (name, queue) in queues {
+        let cycles = |threads, entries| {
+            let mut config = with_llc();
+            *queue(&mut config) = entries;
+            let mut machine = Machine::new(&config, 1, threads);
+            machine.cycles_of(|machine| {
+                program.iter().for_each(|told| tell(&mut machine.all, 0, told, 0));
+            })
+        };
+        for (entries, half) in [(9, 4), (2, 1), (1, 1)] {
+            assert_eq!(cycles(2, entries), cycles(1, half), "{name} of {entries}");
+        }
+        assert!(cycles(1, 1) > cycles(1, 4), "{name}");
+    }
+}
+
+#[test]
+fn a_machine_has_1_to_64_hardware_threads() {
+    let is_possible = |cores, threads_per_core| {
+        let topology = Topology { cores, threads_per_core, lead: 1 };
+        std::panic::catch_unwind(|| Processors::new(&config(), topology, SLOTS).is_ok()).is_ok()
+    };
+    for (cores, threads, expected) in
+        [(0, 1, false), (1, 1, true), (32, 2, true), (64, 1, true), (65, 1, false), (13, 5, false)]
+    {
+        assert_eq!(is_possible(cores, threads), expected, "{cores} × {threads}");
+    }
+}
+
+/// A store over two lines takes both from the other cores.
+#[test]
+fn a_writer_has_all_lines_of_its_store_alone() {
+    let mut machine = Machine::new(&with_llc(), 2, 1);
+    (7..10).for_each(|line| machine.load(1, line));
+    machine.cycles_of(|machine| {
+        machine.all.run_on(0);
+        machine.all.begin(&integer(1, 1));
+        machine.all.store(PhysicalAddress::new(8 * 64 - 4), 8, 63, &Steps::new());
+        machine.all.finish();
+    });
+    assert_eq!(machine.counter("l1d_invalidated_lines"), 2);
+    assert_eq!(machine.counter("l2_invalidated_lines"), 2);
+    // What was dirty and is read by another core is clean: nobody writes it back once more.
+    machine.cycles_of(|machine| (7..9).for_each(|line| machine.load(1, line)));
+    assert_eq!(machine.counter("l2_write_backs"), 2);
+    machine.cycles_of(|machine| (7..9).for_each(|line| machine.load(1, line)));
+    assert_eq!((machine.counter("l2_write_backs"), machine.counter("l1d_accesses")), (0, 2));
+}
+
 #[test]
 fn readers_share_a_line_and_a_writer_has_it_alone() {
     let mut machine = Machine::new(&with_llc(), 3, 1);
@@ -391,6 +451,24 @@ fn a_shootdown_waits_for_the_answer_and_costs_who_is_interrupted() {
     assert_eq!(machine.counter("stack_cycles_shootdown"), (140 + 40) / 2);
     assert_eq!(machine.counter("stack_cycles_idle"), 380 / 2);
     assert_eq!(machine.counter("cycles"), 540);
+}
+
+/// A shootdown without targets is none, and neither is one before measuring began.
+#[test]
+fn a_shootdown_of_nobody_is_none() {
+    let mut machine = Machine::new(&config(), 2, 1);
+    let shootdown =
+        Shootdown { targets: 0b10, delivery_cycles: 100, interrupt_cycles: 7, handler_cycles: 40 };
+    machine.all.shoot_down(shootdown);
+    machine.chain(0, 1);
+    let threads = machine.threads_of(|machine| {
+        machine.all.run_on(0);
+        machine.all.shoot_down(Shootdown { targets: 0, ..shootdown });
+        machine.chain(0, 10);
+    });
+    assert_eq!((threads[0].cycles, threads[0].core, threads[1].core), (10, 0, 1));
+    assert_eq!((threads[0].shootdowns_waited_for, threads[1].shootdown_interrupts), (0, 0));
+    assert_eq!((threads[0].instructions, threads[1].idle_cycles), (10, 10));
 }
 
 /// Three others, interrupted one after the other: the last at 100 + 2 · 7. Two senders at once: the

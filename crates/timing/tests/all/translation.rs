@@ -74,6 +74,96 @@ fn walks_share_walkers() {
     }
 }
 
+/// Cycles of each kind of look-up: how many, which part of the translation they are, and whether a walker makes
+/// them, which then reads the entry.
+#[test]
+fn each_look_up_takes_its_own_time_in_its_own_unit() {
+    let mut config = config();
+    config.walker.l2_tlb_cycles = 9;
+    config.walker.walk_cache_cycles = 5;
+    config.walker.walk_cache_miss_cycles = Some(2);
+    config.walker.nested_tlb_cycles = 7;
+    config.walker.segment_check_cycles = 11;
+    config.walker.selection_cycles = 13;
+    let (hit, miss) = (|unit| Action::Hit { unit, slot: 1 }, |unit| Action::Miss { unit });
+    let rows = [
+        (Purpose::Page, hit(Unit::L2Tlb), "l2_tlb", 9, false),
+        (Purpose::Page, miss(Unit::SidebandTlb), "l2_tlb", 9, false),
+        (Purpose::Page, miss(Unit::HostSidebandTlb), "l2_tlb", 9, true),
+        (Purpose::Bitmap, hit(Unit::L2Tlb), "bitmap_lookup", 9, false),
+        (Purpose::HostBitmap, miss(Unit::L2Tlb), "bitmap_lookup", 9, true),
+        (Purpose::HostPage, hit(Unit::L2Tlb), "nested_tlb", 9, true),
+        (Purpose::HostPage, hit(Unit::HostSidebandTlb), "nested_tlb", 9, true),
+        (Purpose::HostPage, hit(Unit::NestedTlb), "nested_tlb", 7, true),
+        (Purpose::HostPage, miss(Unit::NestedTlb), "nested_tlb", 7, true),
+        (Purpose::Level2, hit(Unit::WalkCache), "walk_cache", 5, true),
+        (Purpose::Level2, miss(Unit::WalkCache), "walk_cache", 2, true),
+        (Purpose::HostLevel2, hit(Unit::HostWalkCache), "walk_cache", 5, true),
+        (Purpose::HostLevel2, miss(Unit::HostWalkCache), "walk_cache", 2, true),
+        (Purpose::Page, Action::Check, "segment_check", 11, true),
+        (Purpose::Level2, Action::Select, "selection", 13, true),
+    ];
+    for reader in [BitmapReader::Walker, BitmapReader::L2Tlb] {
+        config.walker.bitmap_reader = reader;
+        for (purpose, action, part, cycles, is_walkers) in rows {
+            let case = format!("{reader:?} {purpose:?} {action:?}");
+            let mut machine = warmed(&config);
+            let mut steps = Steps::new();
+            steps.then(purpose, action);
+            let address = PhysicalAddress::new(TABLES * 64);
+            steps.then(Purpose::Level1, Action::Read { address });
+            machine.load(DATA, 0, 1, 0, &steps);
+            let is_walkers =
+                is_walkers && (reader == BitmapReader::Walker || purpose != Purpose::HostBitmap);
+            let walker = if is_walkers { cycles } else { 0 };
+            assert_eq!(machine.counter(&format!("translation_cycles_{part}")), cycles, "{case}");
+            assert_eq!(machine.counter("translation_cycles"), cycles + L1, "{case}");
+            assert_eq!(machine.counter("walk_cycles"), walker + L1, "{case}");
+            let stack = [(part, cycles), ("walk_level1", L1), ("l1", L1)];
+            let mut stack = stack.map(|(name, cycles)| (name.to_owned(), cycles));
+            stack.sort();
+            assert_eq!(machine.stack(), stack, "{case}");
+        }
+    }
+}
+
+/// Reads by what they are for, in the cycles of translation and in the cycle stack; reads of a mechanism's own
+/// tables, which nothing waits for, are in neither.
+#[test]
+fn each_read_counts_for_its_purpose() {
+    let name = |purpose: Purpose| match purpose {
+        Purpose::Level5 => "walk_level5",
+        Purpose::Level4 => "walk_level4",
+        Purpose::Level3 => "walk_level3",
+        Purpose::Level2 => "walk_level2",
+        Purpose::Level1 => "walk_level1",
+        Purpose::Bitmap => "bitmap_read",
+        Purpose::Shadow => "shadow",
+        Purpose::Hole => "hole",
+        Purpose::HostLevel5 => "host_walk_level5",
+        Purpose::HostLevel4 => "host_walk_level4",
+        Purpose::HostLevel3 => "host_walk_level3",
+        Purpose::HostLevel2 => "host_walk_level2",
+        Purpose::HostLevel1 => "host_walk_level1",
+        Purpose::HostBitmap => "host_bitmap_read",
+        Purpose::HostShadow => "host_shadow",
+        Purpose::HostHole => "host_hole",
+        Purpose::Page | Purpose::HostPage | Purpose::OwnTable | Purpose::HostOwnTable => "",
+    };
+    for purpose in Purpose::ALL.into_iter().filter(|&purpose| !name(purpose).is_empty()) {
+        let mut machine = warmed(&config());
+        let mut steps = Steps::new();
+        steps.then(purpose, Action::Read { address: PhysicalAddress::new(TABLES * 64) });
+        machine.load(DATA, 0, 1, 0, &steps);
+        let name = name(purpose);
+        assert_eq!(machine.counter(&format!("translation_cycles_{name}")), L1, "{purpose:?}");
+        let mut stack = [(name.to_owned(), L1), ("l1".to_owned(), L1)];
+        stack.sort();
+        assert_eq!(machine.stack(), stack, "{purpose:?}");
+        assert_eq!(machine.counter("translation_stall_cycles"), L1, "{purpose:?}");
+    }
+}
+
 /// A nested walk's structures: look-ups and fills by unit, checks, reads by the cache that serves.
 #[test]
 fn accesses_are_counted_by_structure() {
