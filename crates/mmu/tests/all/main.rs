@@ -1,6 +1,7 @@
 //! Tests of the MMU with ordinary page tables, through its public interface.
 
 mod coalescing;
+mod config;
 mod contiguous;
 mod counters;
 mod five_levels;
