@@ -5,8 +5,8 @@
 //! so that each page evicts the previous one; the second level holds 64.
 
 use perforate_mmu::{
-    Coalescing, CoalescingForm, ConfigError, L2Contents, Mmu, MmuConfig, PageFault, Radix,
-    TlbGeometry, allow,
+    CachedContent, Coalescing, CoalescingForm, ConfigError, EntryKind, L2Contents, Mmu, MmuConfig,
+    PageFault, Radix, TlbGeometry, allow,
 };
 use perforate_types::{
     AccessKind, Action, Frame, PageSize, Permissions, Shootdown, SpaceId, Steps, TableOperation,
@@ -115,6 +115,23 @@ fn eight_contiguous_pages_take_one_entry_and_one_walk() {
     assert_eq!((counters.coalesced_fills, counters.coalesced_pages), (1, 8));
     assert_eq!(counters.references.iter().sum::<u64>(), 4, "one walk; its neighbours are free");
     assert_eq!(misses(&mut mmu, [8]), [8], "the next window");
+}
+
+/// Pages 2 to 6 of the second window are contiguous.
+#[test]
+fn a_run_is_shown_with_its_pages() {
+    let mut mmu = unit(8, CoalescingForm::Runs);
+    contiguous(&mut mmu, 10..15);
+    misses(&mut mmu, [12]);
+    let mut entries = Vec::new();
+    mmu.inspect(&mut entries);
+    let runs = entries.iter().filter_map(|entry| match entry.content {
+        CachedContent::Page { kind: EntryKind::Run, frame, .. } => {
+            Some((entry.unit, entry.first, entry.pages, frame.number()))
+        }
+        _ => None,
+    });
+    assert_eq!(runs.collect::<Vec<_>>(), [(Unit::L2Tlb, FIRST.add(10), 5, FRAME + 10)]);
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod five_levels;
 mod kvm;
 mod parts;
 mod peers;
+mod radix;
 mod small_entries;
 mod storm;
 #[path = "../../../os/tests/all/linux/table.rs"]
