@@ -117,6 +117,18 @@ fn eight_contiguous_pages_take_one_entry_and_one_walk() {
     assert_eq!(misses(&mut mmu, [8]), [8], "the next window");
 }
 
+/// A walk counts as one to each page of the run that it fills. Another walk to the run is no compulsory miss.
+#[test]
+fn a_walk_to_a_run_is_one_to_its_pages() {
+    let mut mmu = runs_of_8();
+    assert_eq!(misses(&mut mmu, [21]), [21]);
+    for (page, compulsory) in [(16, 1), (23, 1), (15, 2), (24, 3)] {
+        mmu.evict_page(SPACE, FIRST.add(21));
+        assert_eq!(misses(&mut mmu, [page]), [page]);
+        assert_eq!(mmu.counters().l2_compulsory_misses, compulsory, "page {page}");
+    }
+}
+
 /// Pages 2 to 6 of the second window are contiguous.
 #[test]
 fn a_run_is_shown_with_its_pages() {

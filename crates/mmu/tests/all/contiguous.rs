@@ -127,6 +127,24 @@ fn a_joined_block_is_one_entry_of_each_level() {
     }
 }
 
+/// Shootdowns of 2MB, and of address spaces, end the blocks that they cover in both levels, and no others.
+#[test]
+fn larger_shootdowns_end_blocks() {
+    let large = |page| Shootdown::Large { space: SPACE, page, size: PageSize::Size2M };
+    for (shootdown, level) in [
+        (large(FIRST), 3),
+        (large(FIRST.add(511)), 3),
+        (large(FIRST.add(512)), 1),
+        (Shootdown::Space { space: SPACE }, 3),
+        (Shootdown::Space { space: MACHINE }, 1),
+    ] {
+        let mut mmu = joined(Contiguity::Napot);
+        assert_eq!(levels(&mut mmu, [5, 20, 6]), [3, 3, 1]);
+        mmu.apply(&Update::Shootdown(shootdown));
+        assert_eq!(levels(&mut mmu, [7, 21]), [level; 2], "{shootdown:?}");
+    }
+}
+
 /// The entry of a block is shown with its first page and frame, in both levels.
 #[test]
 fn a_block_is_shown_with_its_pages() {

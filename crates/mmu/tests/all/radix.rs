@@ -43,6 +43,30 @@ fn the_memory_of_a_removed_node_is_cleared() {
         assert_eq!(left, [1, 2, 3, 4].map(|of| of > above), "without level {level}");
         assert!(tables.look_at(SPACE, PAGE).is_none());
     }
+    let mut tables = self::tables();
+    tables.write(&TableOperation::RemoveNode { space: SPACE, level: 4, page: PAGE, branch: 0 });
+    assert_eq!((entry(&tables, 4), entry(&tables, 3) != 0), (0, true), "a root with an entry");
+}
+
+/// There are entries below a node only: none in a 2MB page, and none below an absent entry.
+#[test]
+fn entries_are_in_nodes_that_exist() {
+    let mut tables = tables();
+    let (space, page, size) = (SPACE, PAGE.add(512).align_down(PageSize::Size2M), PageSize::Size2M);
+    let (frame, permissions) = (Frame::new(512), Permissions::READ);
+    tables.write(&TableOperation::Map { space, page, size, frame, permissions });
+    let places = |page: VirtualPage| {
+        [1, 2, 3, 4].map(|level| {
+            let place = tables.entry_address(SPACE, page, level)?;
+            Some((place.page().number(), place.value() % 4096 / 8))
+        })
+    };
+    let (level3, level4) = (Some((0x13, 1)), Some((0x14, 1)));
+    assert_eq!(places(PAGE), [Some((0x11, 1)), Some((0x12, 1)), level3, level4]);
+    assert_eq!(places(page.add(3)), [None, Some((0x12, 2)), level3, level4]);
+    assert_eq!(places(page.add(512)), [None, Some((0x12, 3)), level3, level4]);
+    assert_eq!(places(VirtualPage::new(0)), [None, None, None, Some((0x14, 0))]);
+    assert_eq!(tables.entry_address(SpaceId(9), PAGE, 4), None);
 }
 
 /// A mark of an access sets the accessed bits of all levels; a store's sets the dirty bit of the leaf.

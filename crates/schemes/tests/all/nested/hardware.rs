@@ -2,19 +2,19 @@
 //! bitmaps, and small second-level TLBs, for a guest over a host.
 
 use perforate_mmu::{
-    BitmapLoading, BitmapUpdates, Case, Dimension, Host, L2Part, Mmu, MmuConfig, Nested, Radix,
-    RegisteredRun,
+    BitmapLoading, BitmapUpdates, CachedContent, CachedEntry, Case, Dimension, Host, L2Part, Mmu,
+    MmuConfig, Nested, PageFault, Radix, RegisteredRun, allow,
 };
 use perforate_schemes::perforated::{PerforatedOperation, PerforatedRadix};
 use perforate_types::{
-    AccessKind, Frame, GuestFrame, PageRun, PhysicalAddress, Purpose, Shootdown, SpaceId, Truth,
-    VirtualPage,
+    AccessKind, Frame, GuestFrame, PageRun, PageSize, Permissions, PhysicalAddress, Purpose,
+    Shootdown, SpaceId, TableOperation, Truth, Unit, VirtualPage,
 };
 
 use super::tables::Paging::{self, Page2M, Pages4K, Perforated};
 use super::tables::{
     DATA, FIRST, GUEST, MACHINE, access, apply, apply_host, config, guest_changes, host_changes,
-    load, pair, pair_at, pair_with_segments,
+    load, pair, pair_at, pair_with_segments, store, story,
 };
 
 /// A configuration that caches guest-physical addresses in the second-level TLB.
@@ -164,4 +164,69 @@ fn parts_are_found_on_both_sides_of_their_own_type_alone() {
     assert!(dimension.part::<Radix>().is_none() && dimension.part_mut::<Radix>().is_none());
     let host = mmu.dimension().host().unwrap().dimension();
     assert!(host.part::<Radix>().is_some() && host.part::<Nested>().is_none());
+}
+
+/// A load leaves a clean entry of guest-physical addresses. A store by this entry marks it dirty.
+#[test]
+fn a_store_by_a_cached_guest_physical_entry_marks_it_dirty() {
+    let mut mmu = pair_at(&shared(), Pages4K, Pages4K, DATA);
+    let allows = |mmu: &Mmu| {
+        let mut entries = Vec::new();
+        mmu.inspect(&mut entries);
+        let own = |entry: &&CachedEntry| {
+            entry.is_guest_physical && entry.first.number() == DATA + 5 && entry.unit == Unit::L2Tlb
+        };
+        let entry = entries.iter().find(own).expect("the second level holds the page");
+        match entry.content {
+            CachedContent::Page { allows, .. } => allows & (allow::WRITE | allow::DIRTY),
+            _ => unreachable!("it is an entry of a page"),
+        }
+    };
+    load(&mut mmu, 5).unwrap();
+    assert_eq!(allows(&mmu), allow::WRITE);
+    mmu.flush_first_level();
+    mmu.evict_page(GUEST, VirtualPage::new(FIRST + 5));
+    store(&mut mmu, 5).unwrap();
+    assert_eq!(allows(&mmu), allow::WRITE | allow::DIRTY);
+}
+
+/// The first page of 4KB over a host's perforated page misses the cached bitmap, the second hits it.
+#[test]
+fn look_ups_of_the_hosts_bitmap_are_steps() {
+    let mut mmu = pair_at(&shared(), Pages4K, Perforated(&[1]), DATA);
+    for (index, expected) in [(5, "host bitmap l2 miss"), (6, "host bitmap l2 hit")] {
+        let (outcome, steps) = access(&mut mmu, AccessKind::Read, index);
+        outcome.unwrap();
+        let words = story(&steps);
+        let bitmap: Vec<_> = words.iter().filter(|word| word.contains("bitmap l2")).collect();
+        assert_eq!(bitmap, [expected]);
+    }
+}
+
+/// The second level has no ways for 2MB, so that the page is walked to although its bitmap is cached. The walk
+/// to the hole then knows the guest's frames.
+#[test]
+fn a_walk_whose_bitmap_is_cached_finds_the_guests_leaf_once() {
+    let mut config = config();
+    config.tlb.l2_2m = L2Part::NONE;
+    let mut mmu = pair_at(&config, Perforated(&[1]), Page2M, DATA);
+    load(&mut mmu, 2).unwrap();
+    let (outcome, steps) = access(&mut mmu, AccessKind::Read, 1);
+    assert_eq!(outcome.map(|(_, case, walked)| (case, walked)), Ok((Case::BitmapHole, true)));
+    let reads = |purpose| steps.reads()[purpose as usize];
+    assert_eq!([reads(Purpose::Level2), reads(Purpose::Shadow), reads(Purpose::Hole)], [1; 3]);
+}
+
+/// Sub-page 7 is a hole of the host, in a region where the guest has one. A store needs the permission of both.
+#[test]
+fn a_hole_of_the_host_has_the_permissions_of_the_guests_page() {
+    for (permissions, expected) in
+        [(Permissions::READ_WRITE, Ok(0x9007)), (Permissions::READ, Err(PageFault::Protection))]
+    {
+        let mut mmu = pair(Perforated(&[1]), Perforated(&[7]));
+        let (space, page, size) = (GUEST, VirtualPage::new(FIRST), PageSize::Size2M);
+        apply(&mut mmu, TableOperation::Protect { space, page, size, permissions });
+        assert_eq!(load(&mut mmu, 7), Ok(0x9007));
+        assert_eq!(store(&mut mmu, 7), expected);
+    }
 }
