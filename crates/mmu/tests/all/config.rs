@@ -98,7 +98,8 @@ fn refused_walk_caches_are_named() {
 /// The second-level TLB has 8 ways.
 #[test]
 fn ways_of_each_page_size_are_those_of_the_array() {
-    let sizes: [(&str, fn(&mut TlbConfig, Ways)); 3] = [
+    type Put = fn(&mut TlbConfig, Ways);
+    let sizes: [(&str, Put); 3] = [
         ("tlb.l2_4k", |tlb, ways| tlb.l2_4k = ways),
         ("tlb.l2_2m", |tlb, ways| tlb.l2_2m = L2Part::Ways(ways)),
         ("tlb.l2_1g", |tlb, ways| tlb.l2_1g = L2Part::Ways(ways)),
