@@ -243,6 +243,85 @@ mod tests {
         assert_eq!(Composition::find("4k+thp").unwrap().coalescing(), None);
     }
 
+    /// A guest that cannot run over the only host is an error. Among others, it is left out.
+    #[test]
+    fn impossible_pairs_are_refused_or_left_out() {
+        let why = "the original direct segment is checked beside the first-level TLB, natively; \
+                   virtual machines have segments beside the second level (D §III): use segment";
+        let pairs = |guests: &str, hosts: &str| {
+            let found = Composition::pairs(guests, hosts).map_err(|error| error.to_string());
+            found.map(|(pairs, left_out)| {
+                (pairs.iter().map(Composition::name).collect::<Vec<_>>().join(","), left_out)
+            })
+        };
+        let refused = Err(format!("segment-l1+4k: {why}"));
+        assert_eq!(pairs("segment-l1", "4k"), refused);
+        assert_eq!(pairs(" segment-l1 , thp", " 4k "), refused);
+        let left_out = |pairs: &str| vec![format!("no {pairs}: {why}")];
+        assert_eq!(pairs("4k,segment-l1", "4k"), Ok(("4k+4k".into(), left_out("segment-l1+4k"))));
+        assert_eq!(
+            pairs("segment-l1", "4k,thp"),
+            Ok(("".into(), left_out("segment-l1+4k, segment-l1+thp")))
+        );
+        assert_eq!(
+            pairs("segment-l1,thp", "thp,shadow-4k"),
+            Ok(("segment-l1+shadow-4k,thp+thp,thp+shadow-4k".into(), left_out("segment-l1+thp")))
+        );
+        let host = pairs("4k", "ideals").unwrap_err();
+        assert!(host.starts_with("no scheme \"ideals\"; "), "{host}");
+    }
+
+    /// The whole message of each reason.
+    #[test]
+    fn reasons_against_a_pair() {
+        for (pair, why) in [
+            ("4k+free", "translation is free as a whole: name free as the guest"),
+            (
+                "perforated-naive+perforated",
+                "guest and host share one TLB, which treats perforated pages in one way: choose the \
+                 same variant (naive, on-demand, or the filtered others) for both",
+            ),
+            (
+                "4k-colt-4+4k-colt-8",
+                "guest and host share one TLB, which coalesces pages in one way: ask for the same \
+                 number of pages for both, or for one only",
+            ),
+        ] {
+            let error = Composition::find(&format!(" {pair} ")).err().unwrap().to_string();
+            assert_eq!(error, format!("{pair}: {why}"));
+        }
+        let host = Composition::find("flat-4k").err().unwrap().to_string();
+        assert_eq!(
+            host,
+            "flat-4k: a scheme for hosts only; give it a guest, as in 4k+shadow-4k or 4k+flat-4k"
+        );
+        assert!(Composition::find("free+4k").unwrap().is_free());
+        assert!(!Composition::find(" 4k + thp ").unwrap().is_free());
+    }
+
+    /// A scheme's coalescing replaces the machine's at both levels; other schemes leave it as it is.
+    #[test]
+    fn a_scheme_replaces_the_coalescing_of_the_machine() {
+        let geometry = perforate_mmu::TlbGeometry { entries: 16, ways: 4 };
+        let mut machine = perforate_mmu::MmuConfig::plain(geometry, geometry).tlb;
+        let form = perforate_mmu::CoalescingForm::Napot;
+        machine.l2_coalescing = Some(Coalescing { pages: 16, form });
+        machine.l1_coalescing = true;
+        for (name, pages) in
+            [("4k", None), ("4k+thp", None), ("4k-colt-8+thp", Some(8)), ("thp+4k-colt-4", Some(4))]
+        {
+            let mut tlb = machine;
+            Composition::find(name).unwrap().configure_coalescing(&mut tlb);
+            let form = perforate_mmu::CoalescingForm::Runs;
+            let expected = pages.map_or(machine, |pages| TlbConfig {
+                l2_coalescing: Some(Coalescing { pages, form }),
+                l1_coalescing: false,
+                ..machine
+            });
+            assert_eq!(tlb, expected, "{name}");
+        }
+    }
+
     #[test]
     fn shadow_paging_is_for_hosts_of_any_guest() {
         for name in ["shadow-4k", "shadow-thp+4k"] {

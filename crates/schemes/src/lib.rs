@@ -422,4 +422,42 @@ mod tests {
              that are to be demoted"
         );
     }
+
+    /// Options that are wrong by themselves are named before a scheme is made, the first mechanism first.
+    #[test]
+    fn wrong_options_are_named_with_their_mechanism() {
+        assert_eq!(PolicyOptions::default().check(), Ok(()));
+        let wrong = || PolicyOptions {
+            perforation: perforate_config::read("hole-cost=-1").unwrap(),
+            segment: perforate_config::read("limit=0x2000").unwrap(),
+            superpages: perforate_config::read("from=1G,to=1G").unwrap(),
+            ..PolicyOptions::default()
+        };
+        let texts = [
+            wrong(),
+            PolicyOptions { perforation: None, ..wrong() },
+            PolicyOptions { perforation: None, segment: None, ..wrong() },
+        ]
+        .map(|options| options.check().unwrap_err().to_string());
+        assert_eq!(
+            texts,
+            [
+                "perforation: hole-cost: is a number of frame copies from 0 on, not -1",
+                "segment: limit needs base, the first byte of the segment",
+                "superpages: to: is more than from: no slice lies between them",
+            ]
+        );
+    }
+
+    #[test]
+    fn unknown_schemes_are_told_with_similar_ones() {
+        for (name, text) in [
+            ("tph", "no scheme \"tph\"; did you mean thp?"),
+            ("perforated-lasy", "no scheme \"perforated-lasy\"; did you mean perforated-lazy?"),
+        ] {
+            assert_eq!(Scheme::find(name).err().unwrap().to_string(), text);
+        }
+        // Only hosts have shadow paging.
+        assert!(Scheme::find("shadow-4k").is_err() && Scheme::find_for_host("shadow-4k").is_ok());
+    }
 }

@@ -391,6 +391,30 @@ mod tests {
         }
     }
 
+    /// Two leaves of 4MB fill the cache. The one that was written last stays when a third comes.
+    #[test]
+    fn a_write_to_a_leaf_is_a_use_of_its_entry() {
+        let config = WalkCacheConfig::fully_associative(0, 0, 2);
+        for (written, kept) in [(None, [false, true]), (Some(0), [true, false])] {
+            let mut caches = WalkCaches::new(&config, Some(1024));
+            let (space, page) = (SpaceId(1), |leaf: u64| VirtualPage::new(leaf * 1024 + 700));
+            for leaf in 0..2 {
+                caches.fill_leaf(space, page(leaf)).unwrap();
+            }
+            // A write to a leaf that is not cached, and one of another space, are no uses.
+            caches.write_leaf(space, page(5));
+            caches.write_leaf(SpaceId(2), page(0));
+            if let Some(leaf) = written {
+                caches.write_leaf(space, page(leaf));
+            }
+            caches.fill_leaf(space, page(2)).unwrap();
+            let held = [0, 1].map(|leaf| {
+                matches!(caches.look_up_either(space, page(leaf)), Some(Cached::Leaf(_)))
+            });
+            assert_eq!(held, kept, "{written:?} written");
+        }
+    }
+
     #[test]
     fn a_shadow_entry_is_no_start_for_an_ordinary_walk() {
         let config = WalkCacheConfig::fully_associative(0, 0, 24);

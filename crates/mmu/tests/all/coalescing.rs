@@ -5,8 +5,8 @@
 //! so that each page evicts the previous one; the second level holds 64.
 
 use perforate_mmu::{
-    Coalescing, CoalescingForm, ConfigError, L2Contents, Mmu, MmuConfig, PageFault, Radix,
-    TlbGeometry, allow,
+    CachedContent, Coalescing, CoalescingForm, ConfigError, EntryKind, L2Contents, Mmu, MmuConfig,
+    PageFault, Radix, TlbGeometry, allow,
 };
 use perforate_types::{
     AccessKind, Action, Frame, PageSize, Permissions, Shootdown, SpaceId, Steps, TableOperation,
@@ -115,6 +115,35 @@ fn eight_contiguous_pages_take_one_entry_and_one_walk() {
     assert_eq!((counters.coalesced_fills, counters.coalesced_pages), (1, 8));
     assert_eq!(counters.references.iter().sum::<u64>(), 4, "one walk; its neighbours are free");
     assert_eq!(misses(&mut mmu, [8]), [8], "the next window");
+}
+
+/// A walk counts as one to each page of the run that it fills. Another walk to the run is no compulsory miss.
+#[test]
+fn a_walk_to_a_run_is_one_to_its_pages() {
+    let mut mmu = runs_of_8();
+    assert_eq!(misses(&mut mmu, [21]), [21]);
+    for (page, compulsory) in [(16, 1), (23, 1), (15, 2), (24, 3)] {
+        mmu.evict_page(SPACE, FIRST.add(21));
+        assert_eq!(misses(&mut mmu, [page]), [page]);
+        assert_eq!(mmu.counters().l2_compulsory_misses, compulsory, "page {page}");
+    }
+}
+
+/// Pages 2 to 6 of the second window are contiguous.
+#[test]
+fn a_run_is_shown_with_its_pages() {
+    let mut mmu = unit(8, CoalescingForm::Runs);
+    contiguous(&mut mmu, 10..15);
+    misses(&mut mmu, [12]);
+    let mut entries = Vec::new();
+    mmu.inspect(&mut entries);
+    let runs = entries.iter().filter_map(|entry| match entry.content {
+        CachedContent::Page { kind: EntryKind::Run, frame, .. } => {
+            Some((entry.unit, entry.first, entry.pages, frame.number()))
+        }
+        _ => None,
+    });
+    assert_eq!(runs.collect::<Vec<_>>(), [(Unit::L2Tlb, FIRST.add(10), 5, FRAME + 10)]);
 }
 
 #[test]

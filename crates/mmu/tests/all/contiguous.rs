@@ -5,12 +5,12 @@
 //! second 64. Page 0 has frame 0x9000, which begins a 64KB block, too.
 
 use perforate_mmu::{
-    Coalescing, CoalescingForm, ConfigError, Host, L2Contents, Mmu, MmuConfig, Nested, PageFault,
-    Radix, TlbGeometry, allow,
+    CachedContent, Coalescing, CoalescingForm, ConfigError, EntryKind, Host, L2Contents, Mmu,
+    MmuConfig, Nested, PageFault, Radix, TlbGeometry, allow,
 };
 use perforate_types::{
     AccessKind, Contiguity, Frame, PageSize, PageTableEntry, Permissions, Shootdown, SpaceId,
-    Steps, TableOperation, Update, VirtualPage,
+    Steps, TableOperation, Unit, Update, VirtualPage,
 };
 
 const SPACE: SpaceId = SpaceId(1);
@@ -125,6 +125,44 @@ fn a_joined_block_is_one_entry_of_each_level() {
         mmu.flush_first_level();
         assert_eq!(levels(&mut mmu, [7, 2, 33]), [2, 1, 2]);
     }
+}
+
+/// Shootdowns of 2MB, and of address spaces, end the blocks that they cover in both levels, and no others.
+#[test]
+fn larger_shootdowns_end_blocks() {
+    let large = |page| Shootdown::Large { space: SPACE, page, size: PageSize::Size2M };
+    for (shootdown, level) in [
+        (large(FIRST), 3),
+        (large(FIRST.add(511)), 3),
+        (large(FIRST.add(512)), 1),
+        (Shootdown::Space { space: SPACE }, 3),
+        (Shootdown::Space { space: MACHINE }, 1),
+    ] {
+        let mut mmu = joined(Contiguity::Napot);
+        assert_eq!(levels(&mut mmu, [5, 20, 6]), [3, 3, 1]);
+        mmu.apply(&Update::Shootdown(shootdown));
+        assert_eq!(levels(&mut mmu, [7, 21]), [level; 2], "{shootdown:?}");
+    }
+}
+
+/// The entry of a block is shown with its first page and frame, in both levels.
+#[test]
+fn a_block_is_shown_with_its_pages() {
+    let mut mmu = joined(Contiguity::ContiguousBit);
+    levels(&mut mmu, [21]);
+    let mut entries = Vec::new();
+    mmu.inspect(&mut entries);
+    let shown: Vec<_> = entries
+        .iter()
+        .filter_map(|entry| match entry.content {
+            CachedContent::Page { kind, frame, filter, .. } => {
+                Some((entry.unit, entry.first, entry.pages, kind, frame.number(), filter))
+            }
+            _ => None,
+        })
+        .collect();
+    let block = |unit| (unit, FIRST.add(16), 16, EntryKind::Run, FRAME + 16, 0);
+    assert_eq!(shown, [Unit::L1DataTlb, Unit::L2Tlb].map(block));
 }
 
 /// With one entry for 64KB, the four entries of the first level hold 256KB.

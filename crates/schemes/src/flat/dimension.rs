@@ -281,6 +281,76 @@ mod tests {
         assert_eq!(load(&mut mmu, (1 << 18) + 5).0, Ok(0x777));
     }
 
+    /// Permissions change in all entries of a page, and in no other. The table's last page is 4,095.
+    #[test]
+    fn permissions_change_in_every_entry_of_a_page() {
+        let mut flat = Flat::new(PhysicalAddress::new(TABLE), 4096, SPACE);
+        flat.apply(&map(0x200, PageSize::Size2M, 0x600));
+        for page in [0x1ff, 0x400, 4095] {
+            flat.apply(&map(page, PageSize::Size4K, page));
+        }
+        let allows = |flat: &Flat| {
+            let pages = [0x1ff, 0x200, 0x3ff, 0x400, 4095].map(VirtualPage::new);
+            pages.map(|page| flat.look_at(SPACE, page).unwrap().allows)
+        };
+        let all = allow::READ | allow::WRITE | allow::FETCH;
+        assert_eq!(allows(&flat), [all; 5]);
+        for (page, size) in [(0x200, PageSize::Size2M), (4095, PageSize::Size4K)] {
+            let (page, permissions) = (VirtualPage::new(page), Permissions::READ);
+            flat.apply(&TableOperation::Protect { space: SPACE, page, size, permissions });
+        }
+        assert_eq!(allows(&flat), [all, allow::READ, allow::READ, all, allow::READ]);
+        let is_mapped = |flat: &Flat, page| flat.look_at(SPACE, VirtualPage::new(page)).is_some();
+        let page = VirtualPage::new(0x200);
+        flat.apply(&TableOperation::Unmap { space: SPACE, page, size: PageSize::Size2M });
+        let left = [0x1ff, 0x200, 0x3ff, 0x400].map(|page| is_mapped(&flat, page));
+        assert_eq!(left, [true, false, false, true]);
+    }
+
+    /// A dirty 4KB page says nothing about the others of its 2MB. A mark of the access leaves a page clean.
+    #[test]
+    fn pages_of_4kb_are_dirty_one_by_one() {
+        let mut flat = Flat::new(PhysicalAddress::new(TABLE), 4096, SPACE);
+        (5..8).for_each(|page| flat.apply(&map(page, PageSize::Size4K, page)));
+        flat.mark(SPACE, VirtualPage::new(5), Mark::Dirty);
+        flat.mark(SPACE, VirtualPage::new(6), Mark::Accessed);
+        let entry = |page: u64| flat.memory().entry(PhysicalAddress::new(TABLE + 8 * page));
+        let bits = [5, 6, 7].map(|page| (entry(page).is_accessed(), entry(page).is_dirty()));
+        assert_eq!(bits, [(true, true), (true, false), (false, false)]);
+        let is_dirty = |page| {
+            let found = flat.look_at(SPACE, VirtualPage::new(page)).unwrap();
+            found.allows & allow::DIRTY != 0
+        };
+        assert_eq!([5, 6, 7].map(is_dirty), [true, false, false]);
+    }
+
+    /// Another process of the host has ordinary tables, of as many levels as are asked for.
+    #[test]
+    fn other_processes_have_ordinary_tables() {
+        let mut flat = Flat::new(PhysicalAddress::new(TABLE), 4096, SPACE);
+        let space = SpaceId(3);
+        for level in (1..=4).rev() {
+            let (page, frame) = (VirtualPage::new(0), Frame::new(0x20 + u64::from(level)));
+            flat.apply(&TableOperation::AddNode { space, level, page, frame, branch: 0 });
+        }
+        let (page, frame, size) = (VirtualPage::new(9), Frame::new(0x777), PageSize::Size4K);
+        flat.apply(&TableOperation::Map { space, page, size, frame, permissions: ALL });
+        assert!(flat.look_at(SPACE, page).is_none());
+        assert_eq!(flat.look_at(space, page).unwrap().frame, frame);
+        flat.mark(space, page, Mark::Dirty);
+        assert_ne!(flat.look_at(space, page).unwrap().allows & allow::DIRTY, 0);
+        let dimension: &mut dyn Dimension = &mut flat;
+        assert!(dimension.part::<Flat>().is_some() && dimension.part_mut::<Flat>().is_some());
+        assert!(dimension.part::<Radix>().is_none() && dimension.part_mut::<Radix>().is_none());
+    }
+
+    #[test]
+    #[should_panic(expected = "va-page:0x1000 of SpaceId(0) has no entry")]
+    fn the_table_has_no_entry_for_the_page_after_its_last() {
+        let mut flat = Flat::new(PhysicalAddress::new(TABLE), 4096, SPACE);
+        flat.apply(&map(4096, PageSize::Size4K, 1));
+    }
+
     /// A load sets the accessed bit and a store the dirty bit, in the page's own entry only.
     #[test]
     fn an_access_leaves_its_bits() {

@@ -231,4 +231,90 @@ mod tests {
             assert!(error.starts_with(problem), "{error}");
         }
     }
+
+    /// Slices of 1,024 frames. A range without an end reaches to the end of memory.
+    #[test]
+    fn a_range_of_memory_has_a_slice() {
+        let mode = GapTolerance::SINGLE_2M;
+        let checked =
+            |within, end| SuperpageRule { within, ..SuperpageRule::default() }.check(mode, end);
+        const END: u64 = u64::MAX;
+        assert_eq!(checked(None, 1), Ok(()));
+        for (start, to, end, is_possible) in [
+            (0, 1024, 4096, true),
+            (0, 1023, 4096, false),
+            (1, 1024, 4096, false),
+            (1, 2048, 4096, true),
+            (1024, 2047, 4096, false),
+            (0, 4096, 4096, true),
+            (0, 4097, 4096, false),
+            (3072, END, 4096, true),
+            (3073, END, 4096, false),
+            (3073, END, 5119, false),
+            (3073, END, 5120, true),
+            (8192, END, 4096, false),
+        ] {
+            let refused = SuperpageError::SliceOutsideMemory {
+                start_bytes: start * 4096,
+                end_bytes: if to == END { end.max(start) } else { to } * 4096,
+                memory_bytes: end * 4096,
+                slice_bytes: 4 << 20,
+            };
+            let expected = if is_possible { Ok(()) } else { Err(refused) };
+            assert_eq!(checked(Some(start..to), end), expected, "{start}..{to} of {end}");
+        }
+        let texts = [(0, 8192), (1, 1024)]
+            .map(|(start, to)| checked(Some(start..to), 4096).unwrap_err().to_string());
+        let rest = "the memory ends at 16M; slices are aligned pieces of 4M inside it";
+        assert_eq!(
+            texts,
+            [format!("slices from 0 to 32M: {rest}"), format!("slices from 4K to 4M: {rest}")]
+        );
+        assert_eq!(
+            SuperpageError::NoTables.to_string(),
+            "gap-tolerant superpages need page tables with GT-PDEs (a mode of G Table 3)"
+        );
+    }
+
+    /// The rule that options become, and what it says of modes.
+    #[test]
+    fn options_become_a_rule() {
+        let rule = |text: &str| read::<SuperpageOptions>(text).unwrap().rule().unwrap();
+        let default = SuperpageRule {
+            least_blocks: None,
+            within: None,
+            block_order: None,
+            paired: None,
+            enough: None,
+        };
+        assert_eq!((rule("default"), SuperpageRule::default()), (default.clone(), default.clone()));
+        for (text, within) in [
+            ("from=4K", Some(1..u64::MAX)),
+            ("from=1M,to=8M", Some(256..2048)),
+            ("to=4K", Some(0..1)),
+            ("from=0K", None),
+        ] {
+            assert_eq!(rule(text), SuperpageRule { within, ..default.clone() }, "{text}");
+        }
+        assert_eq!(rule("per-process=yes").enough, Some(Share::percent(90)));
+        assert_eq!(rule("per-process=yes,enough=50%").enough, Some(Share::percent(50)));
+        assert_eq!(rule("enough=50%").enough, None);
+        let least = |text| {
+            [GapTolerance::SINGLE_4M, GapTolerance::PAIRED_4M]
+                .map(|mode| rule(text).least_blocks_of(mode))
+        };
+        assert_eq!([least("default"), least("least-blocks=40")], [[33, 32], [40, 40]]);
+        for (text, mode, expected) in [
+            ("default", GapTolerance::SINGLE_4M, Some(GapTolerance::SINGLE_4M)),
+            ("default", GapTolerance::PAIRED_2M, Some(GapTolerance::PAIRED_2M)),
+            ("bs=4", GapTolerance::SINGLE_4M, Some(GapTolerance::SINGLE_2M)),
+            ("bs=3", GapTolerance::PAIRED_4M, Some(GapTolerance::PAIRED_2M)),
+            ("paired=yes", GapTolerance::SINGLE_2M, Some(GapTolerance::PAIRED_4M)),
+            ("paired=no", GapTolerance::PAIRED_4M, Some(GapTolerance::SINGLE_2M)),
+            ("bs=5,paired=no", GapTolerance::PAIRED_2M, Some(GapTolerance::SINGLE_4M)),
+            ("bs=5", GapTolerance::PAIRED_4M, None),
+        ] {
+            assert_eq!(rule(text).mode(mode).ok(), expected, "{text}");
+        }
+    }
 }

@@ -371,3 +371,52 @@ impl Overlay for Ranges {
         frames.into_iter().try_for_each(|frame| recount.hold(frame))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use perforate_types::Permissions;
+
+    use super::*;
+
+    /// Random additions and removals, compared with the mapping of every page. The ranges are the longest
+    /// runs of pages that continue each other.
+    #[test]
+    fn ranges_are_the_longest_runs_of_the_pages_added_last() {
+        let mut ranges = Ranges::default();
+        let mut pages: BTreeMap<u64, RangeEntry> = BTreeMap::new();
+        let mut random = 1_u64;
+        for step in 0..3_000 {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            let start = random % 60;
+            let span = start..start + 1 + (random >> 8) % 12;
+            if random >> 16 & 3 == 0 {
+                let is_held = pages.range(span.clone()).next().is_some();
+                assert_eq!(ranges.remove(&span), is_held, "step {step}");
+                pages.retain(|page, _| !span.contains(page));
+            } else {
+                let frame = Frame::new(start + if random >> 20 & 3 == 0 { 100 } else { 0 });
+                let permissions =
+                    [Permissions::READ, Permissions::ALL][(random >> 24 & 7 == 0) as usize];
+                let range = RangeEntry { start, end: span.end, frame, permissions };
+                ranges.add(range);
+                pages.extend(span.map(|page| (page, range.part(page..page + 1))));
+            }
+            let mut expected: Vec<RangeEntry> = Vec::new();
+            for page in pages.values() {
+                match expected.last_mut() {
+                    Some(last) if last.is_continued_by(page) => last.end = page.end,
+                    _ => expected.push(*page),
+                }
+            }
+            assert!(ranges.entries.iter().all(|(&start, range)| start == range.start));
+            assert_eq!(
+                ranges.entries.values().copied().collect::<Vec<_>>(),
+                expected,
+                "step {step}"
+            );
+            assert_eq!(ranges.pages(), pages.len() as u64);
+        }
+    }
+}

@@ -1,11 +1,11 @@
 //! Ranges worked out by hand: eager paging, the range table, the range TLB.
 
-use perforate_mmu::{Case, Mmu, MmuConfig, Radix, TlbGeometry};
+use perforate_mmu::{Case, Host, Mmu, MmuConfig, Nested, Radix, TlbGeometry};
 use perforate_os::{Kernel, KernelConfig};
 use perforate_types::{
     AccessKind, Action, Advice, Backing, Counters, Frame, PageSize, Permissions, PhysicalAddress,
-    ProcessId, ProgramEvent, Purpose, SpaceId, Steps, TableOperation, Unit, VirtualAddress,
-    VirtualPage,
+    ProcessId, ProgramEvent, Purpose, SpaceId, Steps, TableOperation, ThreadId, Unit,
+    VirtualAddress, VirtualPage,
 };
 
 use super::dimension::Ranged;
@@ -94,6 +94,14 @@ impl System {
         Some((found.case, found.walked))
     }
 
+    /// Translations by the range TLB, its fills, and searches of range tables.
+    fn uses(&self) -> [f64; 3] {
+        let mut counters = Counters::default();
+        self.mmu.record_sideband(&mut counters);
+        let names = ["range_translations", "range_tlb_fills", "range_table_searches"];
+        names.map(|name| counters.get(name).expect(name))
+    }
+
     fn counter(&self, name: &str) -> u64 {
         let mut counters = Counters::default();
         self.kernel.counters(&mut counters);
@@ -127,6 +135,107 @@ fn a_mapping_is_backed_at_once_and_is_one_range() {
         let hit = Action::Hit { unit: Unit::SidebandTlb, slot: 0 };
         assert_eq!(system.steps.as_slice()[0].action, hit);
         assert!(system.steps.reads().iter().all(|&reads| reads == 0));
+    }
+    assert_eq!(system.uses(), [3.0, 1.0, 1.0]);
+    // Memory without a range: the table is searched in vain.
+    let beyond = BASE + 64 * MB;
+    system.map(beyond, 4096);
+    assert_eq!(system.load(beyond >> 12), WALK);
+    assert_eq!(system.uses(), [3.0, 1.0, 2.0]);
+    system.mmu.reset_counters();
+    assert_eq!(system.uses(), [0.0; 3]);
+    assert_eq!(system.load(FIRST + 8), RANGE_TLB);
+    assert_eq!(system.uses(), [1.0, 0.0, 0.0]);
+    assert_eq!(system.mmu.slots()[Unit::SidebandTlb as usize], 32);
+    let unit = system.mmu.dimension().sideband_tlb().unwrap();
+    assert_eq!((unit.name(), unit.slots()), ("range TLB", 32));
+}
+
+/// Areas that wait to be backed when a process ends are backed if they are another's, and only then.
+#[test]
+fn a_process_that_ends_takes_its_own_areas_along() {
+    for is_own in [false, true] {
+        let mut system = System::new(64 * MB);
+        let event = |system: &mut System, event| {
+            system.kernel.event(&event).expect("the event is right");
+            system.apply();
+        };
+        let map = ProgramEvent::Map {
+            start: VirtualAddress::new(BASE),
+            length: 2 * MB,
+            permissions: Permissions::READ_WRITE,
+            accessible: true,
+            backing: Backing::Anonymous,
+            shared: false,
+            populate: false,
+        };
+        event(&mut system, ProgramEvent::Fork { child: ProcessId(1) });
+        if is_own {
+            let (process, thread) = (ProcessId(1), ThreadId(0));
+            event(&mut system, ProgramEvent::Switch { process, thread });
+        }
+        event(&mut system, map);
+        event(&mut system, ProgramEvent::Exit { process: ProcessId(1) });
+        while system.kernel.has_work_in_advance() {
+            system.kernel.proceed().expect("there is memory");
+            system.apply();
+        }
+        let backed = system.counter("pages_backed_in_advance");
+        assert_eq!(backed, if is_own { 0 } else { 512 });
+    }
+}
+
+/// A guest with ranges over a host with one 1GB page. A walk that hits the guest's range TLB marks the page's
+/// entry dirty for a store that the range allows, and for no other access.
+#[test]
+fn a_store_by_a_range_of_a_guest_dirties_its_page() {
+    let space = SpaceId(1);
+    let host = SpaceId(0);
+    let permissions = [Permissions::READ_WRITE, Permissions::READ];
+    for (second, permissions) in permissions.into_iter().enumerate() {
+        let config = config(4);
+        let ranged = Box::new(Ranged::new(Box::new(Radix::new()), 4));
+        let nested = Nested::new(ranged, Host::new(&config, Box::new(Radix::new()), host));
+        let mut mmu = Mmu::new(&config, Box::new(nested)).unwrap();
+        mmu.switch(space);
+        let node = |space, level, page, frame| {
+            let (page, frame) = (VirtualPage::new(page), Frame::new(frame));
+            TableOperation::AddNode { space, level, page, frame, branch: 0 }
+        };
+        let map = |space, page, size, frame, permissions| {
+            let (page, frame) = (VirtualPage::new(page), Frame::new(frame));
+            TableOperation::Map { space, page, size, frame, permissions }
+        };
+        mmu.apply_host(&node(host, 4, 0, 0x900).into());
+        mmu.apply_host(&node(host, 3, 0, 0x901).into());
+        mmu.apply_host(&map(host, 0, PageSize::Size1G, 0, Permissions::ALL).into());
+        for (level, frame) in [(4, 0x10), (3, 0x11), (2, 0x12), (1, 0x13)] {
+            mmu.apply(&node(space, level, FIRST, frame).into());
+        }
+        for page in 0..4 {
+            let change = map(space, FIRST + page, PageSize::Size4K, 0x100 + page, permissions);
+            mmu.apply(&change.into());
+        }
+        let range =
+            RangeEntry { start: FIRST, end: FIRST + 4, frame: Frame::new(0x100), permissions };
+        let words = nodes(&[range])[0].words(&[Frame::new(0x20)]);
+        mmu.apply(&RangeOperation::Node { space, frame: Frame::new(0x20), words }.into());
+        mmu.apply(&RangeOperation::Root { space, root: Some(Frame::new(0x20)) }.into());
+        let mut steps = Steps::new();
+        for (page, kind) in [(0, AccessKind::Read), (1, AccessKind::Write), (2, AccessKind::Read)] {
+            let address = VirtualPage::new(FIRST + page).address();
+            let found = mmu.translate(kind, address, &mut steps);
+            assert_eq!(found.is_ok(), kind == AccessKind::Read || second == 0);
+            let is_hit = |step: &perforate_types::Step| {
+                matches!(step.action, Action::Hit { unit: Unit::SidebandTlb, .. })
+            };
+            assert_eq!(steps.as_slice().iter().any(is_hit), page > 0, "page {page}");
+        }
+        let is_dirty = |page: u64| {
+            let place = Frame::new(0x13).address().add(8 * page);
+            mmu.dimension().memory().entry(place).is_dirty()
+        };
+        assert_eq!([0, 1, 2, 3].map(is_dirty), [false, second == 0, false, false]);
     }
 }
 

@@ -369,4 +369,67 @@ mod tests {
         assert!(dimension.registers(SPACE).is_none());
         assert!(dimension.find(SPACE, VirtualPage::new(600)).is_none());
     }
+
+    /// A segment of the gigabytes 3 and 4. A page of the second escapes: 2MB around it have 4KB reaches, the
+    /// rest of its gigabyte 2MB, and the other gigabyte 1GB.
+    #[test]
+    fn gigabytes_end_at_escaped_pages() {
+        const GIGABYTE: u64 = 1 << 18;
+        let mut dimension = Segmented::new(Box::new(Radix::new()), EscapeFilterConfig::default());
+        let (first, frame) = (3 * GIGABYTE, 5 * GIGABYTE);
+        dimension.apply(&SegmentOperation::Set {
+            space: SPACE,
+            page: VirtualPage::new(first),
+            pages: 2 * GIGABYTE,
+            frame: Frame::new(frame),
+            permissions: Permissions::ALL,
+        });
+        let reach = |dimension: &Segmented, index| {
+            let page = VirtualPage::new(first + index);
+            let found = dimension.find(SPACE, page).unwrap();
+            assert_eq!(found.frame_of(page).number(), frame + index);
+            assert_eq!(found.allows, allow::READ | allow::WRITE | allow::FETCH | allow::DIRTY);
+            found.size
+        };
+        let escaped = GIGABYTE + 7 * 512 + 3;
+        let pages =
+            [0, GIGABYTE - 1, GIGABYTE, escaped - 4, escaped + 1, escaped + 509, 2 * GIGABYTE - 1];
+        assert_eq!(pages.map(|index| reach(&dimension, index)), [PageSize::Size1G; 7]);
+        let page = VirtualPage::new(first + escaped);
+        dimension.apply(&SegmentOperation::Escape { space: SPACE, page });
+        use PageSize::{Size1G, Size2M, Size4K};
+        let sizes = [Size1G, Size1G, Size2M, Size2M, Size4K, Size2M, Size2M];
+        assert_eq!(pages.map(|index| reach(&dimension, index)), sizes);
+        let frame_1 = Frame::new(frame + 1);
+        // Frames that are not aligned to 2MB have 4KB reaches.
+        dimension.apply(&SegmentOperation::Set {
+            space: SpaceId(1),
+            page: VirtualPage::new(first),
+            pages: 1024,
+            frame: frame_1,
+            permissions: Permissions::READ,
+        });
+        let found = dimension.find(SpaceId(1), VirtualPage::new(first + 600)).unwrap();
+        assert_eq!((found.size, found.frame), (Size4K, frame_1.add(600)));
+    }
+
+    /// Where registers are looked up, and that no fill or flush changes them.
+    #[test]
+    fn registers_are_looked_up_beside_one_level() {
+        let mut segmented = segmented();
+        let used = segmented.used();
+        assert_eq!(
+            [used.looked_up, used.filled, used.replaces_l2, used.beside_l1],
+            [true, false, false, false]
+        );
+        segmented.flush();
+        segmented.invalidate(Shootdown::Space { space: SPACE });
+        assert!(segmented.find(SPACE, VirtualPage::new(512)).is_some());
+        assert_eq!((segmented.name(), segmented.slots()), ("direct segment", 0));
+        let used = segmented.beside_l1().used();
+        assert_eq!(
+            [used.looked_up, used.filled, used.replaces_l2, used.beside_l1],
+            [false, false, false, true]
+        );
+    }
 }

@@ -61,3 +61,34 @@ impl From<SegmentError> for OsError {
         MechanismError::new(error).into()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_say_what_is_where() {
+        let (space, page) = (SpaceId(3), VirtualPage::new(5));
+        let (base, limit, start, end) = (0x1000, 0x9000, 0x2000, 0x8000);
+        for (error, text) in [
+            (
+                SegmentError::BeyondArea { base, limit, start, end },
+                "the segment from BASE 0x1000 to LIMIT 0x9000 covers memory that is not mapped: the area \
+                 there reaches from 0x2000 to 0x8000",
+            ),
+            (
+                SegmentError::NoArea { space, least_bytes: 64 << 20 },
+                "address space 3 has no private anonymous area of 64M or more to make a segment of",
+            ),
+            (SegmentError::Second { space }, "address space 3 has a segment already"),
+            (SegmentError::None { space }, "address space 3 has no segment"),
+            (
+                SegmentError::Outside { space, page },
+                "va-page:0x5 of address space 3 is not translated by a segment",
+            ),
+        ] {
+            assert_eq!(error.to_string(), text);
+            assert_eq!(OsError::from(error).to_string(), text);
+        }
+    }
+}

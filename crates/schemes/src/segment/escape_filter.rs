@@ -169,9 +169,24 @@ mod tests {
 
     #[test]
     fn shapes() {
-        assert!(EscapeFilter::is_possible(256, 4) && EscapeFilter::is_possible(192, 3));
-        for (bits, functions) in [(0, 4), (256, 0), (250, 4), (96, 4), (1 << 30, 4)] {
-            assert!(!EscapeFilter::is_possible(bits, functions), "{bits} {functions}");
+        let most = 1 << 24;
+        for (bits, functions) in [(256, 4), (192, 3), (1, 1), (64, 64), (most, 1), (most, 64)] {
+            assert!(EscapeFilter::is_possible(bits, functions), "{bits} {functions}");
+            assert!(EscapeFilterConfig { bits, functions }.validate().is_ok());
         }
+        for (bits, functions) in
+            [(0, 4), (256, 0), (250, 4), (96, 4), (65, 65), (2 * most, 1), (2 * most, 64), (2, 4)]
+        {
+            assert!(!EscapeFilter::is_possible(bits, functions), "{bits} {functions}");
+            assert_eq!(
+                EscapeFilterConfig { bits, functions }.validate().unwrap_err().to_string(),
+                format!(
+                    "virtualization.escape_filter_bits: {bits} bits in {functions} functions are no \
+                     filter; each function needs a power of two bits of its own"
+                )
+            );
+        }
+        let EscapeFilterConfig { bits, functions } = EscapeFilterConfig::default();
+        assert_eq!((bits, functions), (256, 4));
     }
 }

@@ -367,4 +367,38 @@ mod tests {
         attempts.note(false, 2000, u64::MAX);
         assert_eq!(attempts.next, u64::MAX, "never again");
     }
+
+    /// Neither kernel has an area. An attempt that fails for this reason is no error.
+    #[test]
+    fn without_an_area_the_mode_stays() {
+        use perforate_os::{BasePages, KernelConfig};
+        let mut kernels = [(); 2]
+            .map(|()| Kernel::new(KernelConfig::new(32 << 20), Box::new(BasePages)).unwrap());
+        let plan = ModePlan::new(Application::BigMemory, Fragmented::default());
+        let mut policy = ModePolicy::new(plan, SegmentRule::default(), 1000, 10);
+        for instruction in [0, 999, 1000, 5000] {
+            let [guest, host] = kernels.each_mut().map(|kernel| {
+                let space = kernel.current();
+                Side { kernel, space }
+            });
+            let (mut guest, mut host) = (guest, host);
+            assert_eq!(policy.step(instruction, &mut guest, &mut host), Ok(Vec::new()));
+            assert_eq!((policy.mode(), policy.log()), (BaseVirtualized, &[][..]));
+        }
+        assert_eq!((policy.guest.failures, policy.guest.next), (3, 9000));
+        assert_eq!((policy.host.failures, policy.host.next), (3, 9000));
+    }
+
+    #[test]
+    fn modes_have_their_names_and_segments() {
+        for (mode, name, segments) in [
+            (BaseVirtualized, "base-virtualized", 0),
+            (VmmDirect, "vmm-direct", 1),
+            (GuestDirect, "guest-direct", 1),
+            (DualDirect, "dual-direct", 2),
+        ] {
+            assert_eq!((mode.to_string().as_str(), mode.name()), (name, name));
+            assert_eq!(mode.segments(), segments);
+        }
+    }
 }

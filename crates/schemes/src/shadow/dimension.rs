@@ -141,6 +141,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::segment::{EscapeFilterConfig, SegmentOperation, Segmented};
 
     const SPACE: SpaceId = SpaceId(0);
     const PAGE: VirtualPage = VirtualPage::new(7);
@@ -218,5 +219,41 @@ mod tests {
         let beyond = VirtualAddress::new(1 << 40);
         let outside = mmu.translate(AccessKind::Read, beyond, &mut Steps::new());
         assert_eq!(outside, Err(PageFault::Incomplete), "of what is not mapped, too");
+    }
+
+    /// A segment of the guest has pages 4 to 7. Its tables map pages 7 to 9. Marks go to the tables of
+    /// pages outside the segment only, and only a store marks a page dirty.
+    #[test]
+    fn pages_of_a_guests_segment_have_no_marks() {
+        let geometry = TlbGeometry { entries: 16, ways: 4 };
+        let config = MmuConfig::plain(geometry, geometry);
+        let paging = Box::new(Radix::new());
+        let mut guest = Segmented::new(paging, EscapeFilterConfig::default());
+        let map = |page| {
+            let (frame, page, size) = (Frame::new(page), VirtualPage::new(page), PageSize::Size4K);
+            let permissions = Permissions::READ_WRITE;
+            TableOperation::Map { space: SPACE, page, size, frame, permissions }
+        };
+        tables(10).chain((7..10).map(map)).for_each(|change| guest.apply(&change));
+        guest.apply(&SegmentOperation::Set {
+            space: SPACE,
+            page: VirtualPage::new(4),
+            pages: 4,
+            frame: Frame::new(4),
+            permissions: Permissions::READ_WRITE,
+        });
+        let host = Host::new(&config, Box::new(Radix::new()), SPACE);
+        let mut shadow = Shadow::new(Box::new(guest), host);
+        for (page, write) in [(7, true), (8, false), (9, true)] {
+            let page = VirtualPage::new(page);
+            assert_eq!(shadow.is_in_guest_tables(SPACE, page), page.number() > 7);
+            shadow.mark_guest(SPACE, page, write);
+        }
+        let bits = [7, 8, 9].map(|page| {
+            let place = Frame::new(11).address().add(8 * page);
+            let entry = shadow.guest().memory().entry(place);
+            (entry.is_accessed(), entry.is_dirty())
+        });
+        assert_eq!(bits, [(false, false), (true, false), (true, true)]);
     }
 }

@@ -2,5 +2,6 @@
 //! system.
 
 mod gap_tolerant;
+mod list;
 mod nested;
 mod perforated;

@@ -167,4 +167,27 @@ mod tests {
         let found = pairs.take(&(0..2), &[!0, !0], 32, |slice| slice == 1).unwrap();
         assert_eq!((found.first, found.second), (1, 1));
     }
+
+    /// A pair needs its B-blocks in both slices. In the second chunk of four slices, slice 6 is whole.
+    #[test]
+    fn a_pair_that_lost_blocks_in_either_slice_is_dropped() {
+        for lost in [0, 1] {
+            let mut vectors = [LOW, LOW];
+            let mut pairs = Pairs::new(2);
+            pairs.search(0, &vectors, 32, |_| true);
+            assert_eq!(pairs.found[&0].len(), 1);
+            vectors[lost] = LOW - 1;
+            assert_eq!(pairs.take(&(0..2), &vectors, 32, |_| true), None, "slice {lost}");
+        }
+        let mut pairs = Pairs::new(4);
+        pairs.record_gain(6);
+        assert_eq!(pairs.unsearched, BTreeSet::from([1]));
+        let vectors = [0, 0, 0, 0, 0, 0, !0, 0];
+        let found = pairs.take(&(0..8), &vectors, 32, |_| true).unwrap();
+        assert_eq!((found.first, found.second, found.selection), (6, 6, !0));
+        // Slices of the first chunk alone are asked for.
+        pairs.record_gain(6);
+        assert_eq!(pairs.take(&(0..4), &vectors, 32, |_| true), None);
+        assert!(pairs.take(&(4..8), &vectors, 32, |_| true).is_some());
+    }
 }

@@ -350,6 +350,11 @@ mod tests {
         // A base page in its place leaves too few B-blocks.
         slices.taken(0..1);
         assert_eq!(slices.allocatable(), 0);
+        // Both superpages are freed, and base pages take half of the slice: the other half is too little.
+        slices.freed(0..64);
+        assert_eq!((slices.allocatable(), slices.superpages()), (1, 2));
+        slices.taken(0..32 * 16);
+        assert_eq!((slices.allocatable(), slices.superpages()), (0, 0));
     }
 
     /// Slices are used only if they lie as a whole in the rule's range of frames.
@@ -375,5 +380,33 @@ mod tests {
         assert_eq!(frames, [1024 + 31 * 16, 4096, 4112]);
         let whole = Selected { second: selected.slice, ..selected };
         assert_eq!(whole.blocks(MODE).count(), 2);
+        let whole = Selected { selection: !0, ..whole };
+        let frames = [0, 31, 32, 63].map(|index| whole.block(MODE, index).number());
+        assert_eq!(frames, [1024, 1024 + 31 * 16, 1024 + 32 * 16, 1024 + 63 * 16]);
+    }
+
+    /// Two slices of 1,024 frames and a part of a third. Synthetic fragmentation begins with the slice, or with
+    /// the chunk of a paired mode, in which the rule's memory begins.
+    #[test]
+    fn slices_are_drawn_from_the_first_that_may_be_used() {
+        let rule = |within| SuperpageRule { within, ..SuperpageRule::default() };
+        let mut slices = Slices::new(MODE, 2049, &rule(Some(1024..2049)), true);
+        assert_eq!((slices.vectors().len(), slices.drawn_frames()), (3, 0));
+        slices.freed(0..128);
+        assert_eq!(slices.allocatable(), 0, "nothing is drawn yet");
+        assert_eq!(slices.next_to_draw(), 1024..2048);
+        slices.note_drawn(&(1024..2048));
+        assert_eq!((slices.allocatable(), slices.drawn_frames()), (1, 1024));
+        assert_eq!(slices.next_to_draw(), 2048..3072);
+        slices.note_drawn(&(2048..4096));
+        assert_eq!((slices.drawn_frames(), slices.next_to_draw()), (2048, 3072..3072));
+        let mode = GapTolerance::PAIRED_4M;
+        let chunk = CHUNK_FRAMES;
+        let slices = Slices::new(mode, 3 * chunk, &rule(Some(chunk + chunk / 2..3 * chunk)), true);
+        assert_eq!(slices.next_to_draw(), chunk..2 * chunk);
+        let whole = Slices::new(mode, 3 * chunk, &rule(None), false);
+        assert_eq!((whole.drawn_frames(), whole.next_to_draw()), (3 * chunk, 3 * chunk..3 * chunk));
+        // Blocks beyond memory are not usable.
+        assert!(!slices.are_usable(0..1) && !slices.are_usable(u64::MAX / 2..u64::MAX / 2 + 1));
     }
 }

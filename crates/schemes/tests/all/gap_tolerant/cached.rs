@@ -1,7 +1,7 @@
 //! Gap-tolerant entries in the walk cache of level-2 entries: hits read nothing, and stale entries
 //! are not used.
 
-use perforate_mmu::{Mmu, PageFault, allow};
+use perforate_mmu::{CachedContent, Mmu, PageFault, allow};
 use perforate_schemes::gap_tolerant::GapTolerantRadix;
 use perforate_schemes::gap_tolerant::SuperpageOperation;
 use perforate_types::{
@@ -52,6 +52,31 @@ fn a_hit_reads_nothing() {
     assert_eq!((counters.gap_tolerant_translations, counters.walk_cache_gap_tolerant_hits), (4, 3));
     assert_eq!((counters.l2_misses, counters.walks), (4, 1));
     assert_eq!(mmu.l2_contents().page_4k, 4, "TLBs have 4KB entries");
+}
+
+/// Walk-cache entries are shown with the pages that they cover.
+#[test]
+fn cached_entries_are_shown_with_their_pages() {
+    for mode in GapTolerance::ALL {
+        let length = mode.entry_pages();
+        let mut mmu = unit(mode, 32, &[superpage(mode, 4 * length, 0, SELECTION)]);
+        load(&mut mmu, 4 * length + 3).frame.unwrap();
+        let mut entries = Vec::new();
+        mmu.inspect(&mut entries);
+        let shown = entries.iter().filter(|entry| entry.unit == Unit::WalkCache).map(|entry| {
+            let level = match entry.content {
+                CachedContent::Leaf => None,
+                CachedContent::Node { level, .. } => Some(level),
+                _ => panic!("{entry:?} is in a walk cache"),
+            };
+            assert_eq!((entry.space, entry.is_guest_physical), (SPACE, false));
+            (level, entry.first, entry.pages)
+        });
+        let node = |level, first, pages| (Some(level), VirtualPage::new(first), pages);
+        let leaf = (None, page(4 * length), length);
+        let expected = [leaf, node(3, START, 1 << 18), node(4, 0, 1 << 27)];
+        assert_eq!(shown.collect::<Vec<_>>(), expected);
+    }
 }
 
 /// Both kinds of entries share the slots, with LRU replacement.

@@ -56,6 +56,12 @@ fn one_walk_serves_the_whole_superpage() {
     assert_eq!(mmu.l2_contents().page_4k, 0);
     assert_eq!(count(&mmu, "gap_tolerant_tlb_translations"), 1025.0);
     assert_eq!(count(&mmu, "gap_tolerant_tlb_fills"), 1.0);
+    mmu.reset_counters();
+    assert_eq!(count(&mmu, "gap_tolerant_tlb_translations"), 0.0);
+    assert_eq!(count(&mmu, "gap_tolerant_tlb_fills"), 0.0);
+    let unit = mmu.dimension().sideband_tlb().unwrap();
+    assert_eq!((unit.name(), unit.slots()), ("TLB of gap-tolerant entries", 16));
+    assert_eq!(mmu.slots()[Unit::SidebandTlb as usize], 16);
 }
 
 /// A core walks for a superpage even if another core has its entry.
@@ -113,6 +119,21 @@ fn a_shootdown_ends_the_entry() {
             mmu.flush_first_level();
             assert_eq!(!load(&mut mmu, 1).reads.is_empty(), is_ended, "{shootdown:?}");
         }
+        // The entry after the last page that is shot down stays.
+        for shootdown in [
+            Shootdown::Superpage { space: SPACE, page: page(0), mode },
+            Shootdown::Page { space: SPACE, page: page(length - 1) },
+        ] {
+            let changes = [0, 1].map(|k| superpage(mode, k * length, k << 11, SELECTION));
+            let mut mmu = native(mode, 4, &changes);
+            for index in [0, length] {
+                load(&mut mmu, index).frame.unwrap();
+            }
+            mmu.apply(&shootdown.into());
+            let held = mmu.dimension().sideband_tlb().unwrap();
+            let held = [0, length].map(|index| held.find(SPACE, page(index)).is_some());
+            assert_eq!(held, [false, true], "{shootdown:?}");
+        }
     }
 }
 
@@ -143,6 +164,8 @@ fn a_store_through_an_entry_marks_it_dirty() {
     assert!(is_dirty(&mmu));
     let slice = mmu.dimension().look_at(SPACE, page(41)).unwrap();
     assert_ne!(slice.allows & perforate_mmu::allow::DIRTY, 0);
+    let held = mmu.dimension().sideband_tlb().unwrap().find(SPACE, page(41)).unwrap();
+    assert_ne!(held.allows & perforate_mmu::allow::DIRTY, 0, "the entry of the TLB");
 }
 
 #[test]

@@ -6,13 +6,14 @@
 //! superpages whose slices begin at 0x1_0000.
 
 use perforate_mmu::{
-    Dimension, Host, Mmu, MmuConfig, Nested, PageFault, Radix, TlbGeometry, VirtualizationConfig,
+    CachedContent, CachedEntry, Dimension, Host, Mmu, MmuConfig, Nested, PageFault, Radix,
+    TlbGeometry, VirtualizationConfig,
 };
 use perforate_schemes::gap_tolerant::GapTolerantRadix;
 use perforate_schemes::gap_tolerant::SuperpageOperation;
 use perforate_types::{
     AccessKind, Frame, GapTolerance, GuestFrame, PageSize, Purpose, Shootdown, SpaceId,
-    TableOperation, Update, VirtualPage,
+    TableOperation, Unit, Update, VirtualPage,
 };
 
 use super::address_spaces::*;
@@ -186,6 +187,50 @@ fn a_host_of_superpages_in_every_mode() {
         let counters = mmu.counters();
         assert_eq!(counters.gap_tolerant_translations, 10);
         assert!(counters.walk_cache_gap_tolerant_hits >= 4, "four of the second walk at least");
+    }
+}
+
+/// The host writes the mode of its tables to the register, on every core. Its walk caches then hold entries of
+/// that mode: a guest's pages in different superpages are never taken for each other.
+#[test]
+fn the_hosts_register_selects_the_size_of_cached_entries() {
+    for (made, mode) in [
+        (GapTolerance::SINGLE_4M, GapTolerance::SINGLE_1M),
+        (GapTolerance::SINGLE_1M, GapTolerance::SINGLE_4M),
+    ] {
+        let (_, changes) = host_of_superpages(mode);
+        let set = TableOperation::SetControl { space: MACHINE, control: mode.control() };
+        let host = Box::new(GapTolerantRadix::new(made));
+        let config = virtualized(0, 16);
+        let nested = Nested::new(Box::new(Radix::new()), Host::new(&config, host, MACHINE));
+        let mut mmu = Mmu::new(&config, Box::new(nested)).unwrap();
+        mmu.set_cores(2);
+        [Update::from(set)].iter().chain(&changes).for_each(|change| mmu.apply_host(change));
+        let own = [table(1, 0, 0x30)].into_iter();
+        let own = own.chain((0..8).map(|index| map(index, 0x80 + index * 0xf0)));
+        nodes().into_iter().chain(own).for_each(|change| mmu.apply(&change));
+        for core in [0, 1] {
+            mmu.run_on(core);
+            mmu.switch(SPACE);
+            for index in 0..8 {
+                let outcome = load(&mut mmu, index);
+                assert_eq!(outcome.frame, Ok(selected(mode, 0x80 + index * 0xf0)), "page {index}");
+            }
+            let mut entries = Vec::new();
+            mmu.inspect(&mut entries);
+            let is_leaf = |entry: &&CachedEntry| {
+                entry.content == CachedContent::Leaf && entry.unit == Unit::HostWalkCache
+            };
+            let mut leaves: Vec<_> = entries
+                .iter()
+                .filter(is_leaf)
+                .map(|entry| (entry.first.number(), entry.pages, entry.is_guest_physical))
+                .collect();
+            leaves.sort_unstable();
+            let length = mode.entry_pages();
+            let all = (0..0x800 / length).map(|leaf| (leaf * length, length, true));
+            assert_eq!(leaves, all.collect::<Vec<_>>(), "core {core}");
+        }
     }
 }
 

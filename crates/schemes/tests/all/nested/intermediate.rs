@@ -4,8 +4,8 @@
 use perforate_mmu::{Case, L2Part, MmuConfig, PageFault, TlbGeometry};
 use perforate_schemes::perforated::PerforatedOperation;
 use perforate_types::{
-    AccessKind, Frame, GuestFrame, PageSize, Permissions, Shootdown, SpaceId, TableOperation,
-    Update, VirtualPage,
+    AccessKind, Frame, GuestFrame, PageSize, Permissions, Purpose, Shootdown, SpaceId,
+    TableOperation, Update, VirtualPage,
 };
 
 use super::tables::Paging::{self, Page2M, Pages4K, Perforated};
@@ -257,4 +257,29 @@ fn the_first_level_is_dirty_after_a_store_through_the_host() {
     load(&mut mmu, 8).unwrap();
     let allows = mmu.first_level_allows(VirtualPage::new(FIRST + 8)).unwrap();
     assert_eq!(allows & perforate_mmu::allow::DIRTY, 0);
+}
+
+/// The host replaces its 4KB pages by a 2MB page. The combined entry then has no guest leaf, so a read of the
+/// bitmap walks the guest's tables again.
+#[test]
+fn an_entry_made_after_an_intermediate_one_has_its_own_leaf() {
+    let mut mmu = pair_at(&intermediate(), Perforated(&[1]), Pages4K, DATA);
+    load(&mut mmu, 5).unwrap();
+    assert_eq!(mmu.l2_contents().intermediate, 1);
+    let (space, size) = (MACHINE, PageSize::Size4K);
+    for index in 0..512 {
+        let page = VirtualPage::new(DATA + index);
+        apply_host(&mut mmu, TableOperation::Unmap { space, page, size });
+    }
+    let page = VirtualPage::new(DATA);
+    apply_host(&mut mmu, TableOperation::RemoveNode { space, level: 1, page, branch: 0 });
+    apply_host(&mut mmu, map(MACHINE, DATA, PageSize::Size2M, BLOCK));
+    mmu.apply_host(&Shootdown::Space { space }.into());
+    load(&mut mmu, 5).unwrap();
+    let contents = mmu.l2_contents();
+    assert_eq!((contents.intermediate, contents.perforated, contents.bitmap), (0, 1, 1));
+    mmu.evict_bitmap(GUEST, VirtualPage::new(FIRST + 6));
+    let (outcome, steps) = access(&mut mmu, AccessKind::Read, 6);
+    assert_eq!(outcome, Ok((frame(6), Case::ReadInPlace, false)));
+    assert_eq!(steps.reads()[Purpose::Level2 as usize], 1);
 }

@@ -2,6 +2,7 @@
 //! segments at either level or both, `ranges` a unit with its own entries, and `intermediate`
 //! intermediate entries. `tables` describes the tables.
 
+mod hardware;
 mod intermediate;
 mod paging;
 mod ranges;

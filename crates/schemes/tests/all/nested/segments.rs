@@ -51,8 +51,7 @@ fn unvirtualized_a_page_in_the_segment_takes_a_check_and_no_reference() {
     assert_eq!(mmu.l2_contents().page_4k, 0, "only the first level is filled");
     assert_eq!(cold(&mut mmu, 255), (Ok((DATA + 255, Case::Beside, false)), (0, 1)));
     // LIMIT is the first page after the segment.
-    let (outcome, (reads, _)) = cold(&mut mmu, 256);
-    assert_eq!((outcome, reads), (Ok((DATA + 256, Case::Regular, true)), 4));
+    assert_eq!(cold(&mut mmu, 256), (Ok((DATA + 256, Case::Regular, true)), (4, 0)));
 }
 
 /// D Table II: 24 references; 0 and 1 check; 4 and 5; 4 and 1.
@@ -130,6 +129,47 @@ fn the_four_categories_of_dual_direct_mode() {
     ] {
         let (outcome, got) = cold(&mut mmu, index);
         assert_eq!((outcome, got), (Ok((frame, case, walked)), cost), "{index}");
+    }
+    // Misses count for the segments that have the page, and each translation once.
+    for index in [300, 100, 100, 99, 99, 99] {
+        cold(&mut mmu, index).0.unwrap();
+    }
+    assert_eq!(misses(&mmu), [4.0, 4.0, 3.0, 2.0]);
+    mmu.reset_counters();
+    assert_eq!(misses(&mmu), [0.0; 4]);
+}
+
+/// First-level misses that segments translated, under both names, and misses in one segment only: the
+/// guest's, the host's.
+fn misses(mmu: &Mmu) -> [f64; 4] {
+    let mut figures = perforate_types::Counters::default();
+    mmu.record_sideband(&mut figures);
+    let names = [
+        "segment_translations",
+        "misses_in_both_segments",
+        "misses_in_guest_segment_only",
+        "misses_in_host_segment_only",
+    ];
+    names.map(|id| figures.get(id).unwrap())
+}
+
+/// Only one side has segments. Every miss of its pages counts for this side.
+#[test]
+fn misses_in_the_segment_of_one_side() {
+    for (in_guest, in_host) in [(true, false), (false, true)] {
+        let pagings = (Pages4K, Pages4K);
+        let mut mmu = pair_with_segments(&config(), pagings, (in_guest, in_host), DATA, None);
+        match in_guest {
+            true => apply(&mut mmu, guest_segment()),
+            false => apply_host(&mut mmu, segment(MACHINE, DATA, 256, BLOCK)),
+        }
+        // Page 256 is in no segment.
+        for index in [5, 6, 255, 256] {
+            cold(&mut mmu, index).0.unwrap();
+        }
+        let expected = if in_guest { [0.0, 0.0, 3.0, 0.0] } else { [0.0, 0.0, 0.0, 3.0] };
+        assert_eq!(misses(&mmu), expected);
+        assert_eq!(mmu.dimension().sideband_tlb().unwrap().name(), "direct segment");
     }
 }
 

@@ -8,11 +8,11 @@
 //! level-4 entry 0, level-3 entry 1, level-2 entry 0.
 
 use perforate_mmu::{
-    BitmapLoading, Case, Mmu, MmuConfig, PageFault, ShadowReads, TlbGeometry, WalkCacheConfig,
-    allow,
+    BitmapLoading, CachedContent, CachedEntry, Case, Dimension, Mmu, MmuConfig, PageFault, Radix,
+    ShadowReads, TlbGeometry, WalkCacheConfig, allow, radix::Directory,
 };
-use perforate_schemes::perforated::PerforatedRadix;
 use perforate_schemes::perforated::{HOLE_BRANCH, PerforatedOperation};
+use perforate_schemes::perforated::{PerforatedPage, PerforatedRadix};
 use perforate_types::{
     AccessKind, Action, Frame, HoleSet, PageSize, Permissions, PhysicalAddress, Purpose, SpaceId,
     Steps, TableOperation, Unit, Update, VirtualAddress, VirtualPage,
@@ -316,5 +316,146 @@ fn a_store_to_a_hole_marks_its_own_entry_dirty() {
         load(&mut mmu, subpage).0.unwrap();
         let allows = mmu.first_level_allows(page(subpage)).expect("it was loaded");
         assert_eq!(allows & allow::DIRTY != 0, is_dirty, "{subpage}");
+    }
+}
+
+fn word(mmu: &Mmu, frame: u64, offset: u64) -> u64 {
+    mmu.dimension().memory().word(Frame::new(frame).address().add(offset))
+}
+
+/// A walk to a hole sets the accessed bit of the shadow entry. A forbidden store to a hole leaves the hole's
+/// entry clean.
+#[test]
+fn marks_on_the_way_to_a_hole() {
+    const ACCESSED: u64 = 1 << 5;
+    const DIRTY: u64 = 1 << 6;
+    let mut mmu = perforated(BitmapLoading::Filtered);
+    let (space, permissions) = (SPACE, Permissions::READ);
+    let (page_1, frame) = (page(1), Frame::new(0x9001));
+    let hole = PerforatedOperation::MapHole { space, page: page_1, frame, permissions };
+    mmu.apply(&hole.into());
+    assert_eq!(word(&mmu, 0x13, 0) & ACCESSED, 0);
+    let address = page(1).address();
+    let stored = mmu.translate(AccessKind::Write, address, &mut Steps::new());
+    assert_eq!(stored, Err(PageFault::Protection));
+    assert_eq!(word(&mmu, 0x13, 0) & ACCESSED, ACCESSED);
+    assert_eq!(word(&mmu, 0x14, 8) & (ACCESSED | DIRTY), ACCESSED);
+    assert_eq!(load(&mut mmu, 0).0.map(|found| found.0), Ok(0x900_0018));
+    assert_eq!(word(&mmu, 0x14, 0) & (ACCESSED | DIRTY), ACCESSED);
+    mmu.translate(AccessKind::Write, page(0).address(), &mut Steps::new()).unwrap();
+    assert_eq!(word(&mmu, 0x14, 0) & (ACCESSED | DIRTY), ACCESSED | DIRTY);
+}
+
+/// An ordinary 2MB page gets one hole and loses it again, and is then as it was.
+#[test]
+fn an_ordinary_page_is_punched_and_patched() {
+    let mut tables = PerforatedRadix::new(PhysicalAddress::new(BITMAPS), BitmapLoading::Filtered);
+    let mut apply = |change: Update| tables.apply(change.operation().unwrap());
+    let (first, frame, size) = (page(0), Frame::new(0x1000), PageSize::Size2M);
+    let permissions = Permissions::READ_WRITE;
+    apply(table(4, 0, 0x10, 0));
+    apply(table(3, 0, 0x11, 0));
+    apply(table(2, FIRST >> 12, 0x12, 0));
+    apply(TableOperation::Map { space: SPACE, page: first, size, frame, permissions }.into());
+    apply(table(1, FIRST >> 12, 0x14, HOLE_BRANCH));
+    apply(PerforatedOperation::Punch { space: SPACE, page: page(100) }.into());
+    // The bitmap of the block is at its number ÷ 8; sub-page 100 is in word 1.
+    let bitmap = |tables: &PerforatedRadix| {
+        let line = PhysicalAddress::new(BITMAPS + 0x1000 / 8);
+        [0, 1].map(|region| tables.memory().word(line.add(8 * region)))
+    };
+    let holes: HoleSet = [100].into_iter().collect();
+    let punched = PerforatedPage {
+        space: SPACE,
+        page: first,
+        filter: 0b10,
+        holes,
+        allocated: HoleSet::EMPTY,
+    };
+    assert_eq!(tables.perforated_pages(), [punched]);
+    assert_eq!(bitmap(&tables), [0, 1 << 36]);
+    assert!(tables.look_at(SPACE, page(100)).is_none());
+    assert_eq!(tables.look_at(SPACE, page(101)).unwrap().frame, Frame::new(0x1065));
+    let mut apply = |change: Update| tables.apply(change.operation().unwrap());
+    apply(PerforatedOperation::Patch { space: SPACE, page: page(100) }.into());
+    assert_eq!((tables.perforated_pages(), bitmap(&tables)), (vec![], [0, 0]));
+    let whole = tables.look_at(SPACE, page(100)).unwrap();
+    assert_eq!((whole.size, whole.frame, whole.filter), (size, frame, 0));
+    // The node of holes goes, and another may come.
+    let mut apply = |change: Update| tables.apply(change.operation().unwrap());
+    let gone =
+        TableOperation::RemoveNode { space: SPACE, level: 1, page: first, branch: HOLE_BRANCH };
+    apply(gone.into());
+    assert_eq!(tables.memory().word(Frame::new(0x13).address()), 0);
+    assert_eq!(tables.memory().word(Frame::new(0x14).address().add(800)), 0);
+    let mut apply = |change: Update| tables.apply(change.operation().unwrap());
+    apply(table(1, FIRST >> 12, 0x15, HOLE_BRANCH));
+    apply(PerforatedOperation::Punch { space: SPACE, page: page(100) }.into());
+    assert_eq!(tables.perforated_pages(), [punched]);
+    assert_eq!(bitmap(&tables), [0, 1 << 36]);
+}
+
+/// A page directory in frames that held another directory begins without shadow entries.
+#[test]
+fn a_new_directory_has_no_shadow_entries() {
+    let mut mmu = perforated(BitmapLoading::Filtered);
+    assert_ne!(word(&mmu, 0x13, 0), 0);
+    let page = page(0);
+    let (space, size) = (SPACE, PageSize::Size2M);
+    mmu.apply(&TableOperation::Unmap { space, page, size }.into());
+    mmu.apply(&TableOperation::RemoveNode { space, level: 2, page, branch: 0 }.into());
+    mmu.apply(&table(2, FIRST >> 12, 0x12, 0));
+    assert_eq!(word(&mmu, 0x13, 0), 0);
+}
+
+/// Cached bitmap entries cover 32 sub-pages each: 0 to 31 with two holes, 32 to 63 with none.
+#[test]
+fn bitmap_entries_are_shown_with_their_pages() {
+    let mut mmu = perforated(BitmapLoading::Filtered);
+    for subpage in [2, 40] {
+        load(&mut mmu, subpage).0.unwrap();
+    }
+    let mut entries = Vec::new();
+    mmu.inspect(&mut entries);
+    let bitmaps = entries.iter().filter_map(|entry| match entry.content {
+        CachedContent::Bitmap(bits) => Some((entry.first, entry.pages, bits, entry.space)),
+        _ => None,
+    });
+    let mut bitmaps: Vec<_> = bitmaps.collect();
+    bitmaps.sort_by_key(|entry| entry.0.number());
+    assert_eq!(bitmaps, [(page(0), 32, 0b11, SPACE), (page(32), 32, 0, SPACE)]);
+    let large = entries.iter().filter(|entry| entry.pages == 512 && entry.unit == Unit::L2Tlb);
+    assert_eq!(large.map(|entry| entry.first).collect::<Vec<_>>(), [page(0)]);
+    let dimension = mmu.dimension_mut();
+    assert!(dimension.part::<PerforatedRadix>().is_some());
+    assert!(dimension.part_mut::<PerforatedRadix>().is_some());
+    assert!(dimension.part::<Radix>().is_none() && dimension.part_mut::<Radix>().is_none());
+}
+
+/// With shadow entries read beside those of directories, the walk cache keeps that of a region with a hole
+/// only. The holes of this page are sub-pages 64 and 65, in region 1.
+#[test]
+fn shadow_entries_are_kept_where_there_may_be_holes() {
+    let mut mmu = with_shadow_reads(BitmapLoading::Filtered, ShadowReads::WithDirectoryEntry);
+    for (space, page) in [(SPACE, page(64)), (SPACE, page(65))] {
+        mmu.apply(&PerforatedOperation::Punch { space, page }.into());
+    }
+    for (space, page) in [(SPACE, page(0)), (SPACE, page(1))] {
+        mmu.apply(&PerforatedOperation::Patch { space, page }.into());
+    }
+    mmu.flush();
+    let kept = |mmu: &Mmu| {
+        let mut entries = Vec::new();
+        mmu.inspect(&mut entries);
+        let is_shadow = |entry: &&CachedEntry| {
+            let content = &entry.content;
+            matches!(content, CachedContent::Node { directory: Directory::Holes, .. })
+        };
+        entries.iter().filter(is_shadow).count()
+    };
+    for (subpage, expected) in [(0, 0), (63, 0), (128, 0), (100, 1)] {
+        mmu.flush();
+        load(&mut mmu, subpage).0.unwrap();
+        assert_eq!(kept(&mmu), expected, "sub-page {subpage}");
     }
 }
