@@ -98,8 +98,8 @@ impl System {
     }
 
     /// Sends the shootdowns of a finished operation. `before` is the work counted before it. Only
-    /// hardware threads that run an affected address space are interrupted. Others flush when they
-    /// switch back to that space.
+    /// hardware threads that run an affected address space are interrupted. Others would flush when they switch back
+    /// to that space; here they lose its entries at once, which takes them no time.
     pub(super) fn send_shootdowns(&mut self, before: Work, is_of_host: bool) {
         let spaces = std::mem::take(&mut self.hardware.spaces);
         let Some(placement) = &self.hardware.placement else { return };
