@@ -171,9 +171,8 @@ pub fn analyse(
     let (huge, others): (Vec<ChoiceGain>, Vec<_>) =
         gains.iter().partition(|gain| gain.choice.order == PageOrder::HUGE);
     let [huge, others] = [huge, others].map(|gains| marginal::ranked(&gains, base.walks));
-    let curve = |choices, from| {
-        simulations.curve(&kept, &memory, &candidates.pieces, choices, from, most_points, &report)
-    };
+    let curve =
+        |choices, from| candidates.curve(&simulations, &kept, choices, from, most_points, &report);
     let without_huge = curve(others, 0)?;
     let huge_curve = if huge.is_empty() {
         GainCurve::default()

@@ -5,11 +5,13 @@ use std::cmp::Reverse;
 use std::ops::Range;
 
 use crate::analysis::{AreaGain, AreaUse};
-use crate::collect::{Memory, PageCounts};
+use crate::collect::{Memory, PageCounts, References};
 use crate::filter::PossibleOrders;
-use crate::marginal::{additional_bytes, use_of};
+use crate::marginal::{Simulations, additional_bytes, use_of};
 use crate::tlbs::{PageSizes, WalkCounts};
-use crate::{Area, AreaKind, Choice, ChoiceGain, PageOrder, Piece, pieces};
+use crate::{
+    AdviceError, Area, AreaKind, Choice, ChoiceGain, GainCurve, GainPoint, PageOrder, Piece, pieces,
+};
 
 /// Largest number of areas that are simulated as a whole with each page size.
 const MOST_AREAS: usize = 8;
@@ -159,6 +161,50 @@ impl<'a> Candidates<'a> {
     pub(crate) fn all_large_bytes(&self) -> u64 {
         let ids: Vec<Range<u32>> = self.memory.eligible(None).collect();
         self.additional_bytes(self.configurations() - 1, &ids)
+    }
+
+    /// Simulates beginnings of the list of choices, each with all its choices together: the first `from` choices,
+    /// longer beginnings, and the whole list. Returns at most `most` points.
+    pub(crate) fn curve(
+        &self,
+        simulations: &Simulations<'_>,
+        references: &References,
+        choices: Vec<Choice>,
+        from: usize,
+        most: usize,
+        on_progress: &(dyn Fn(usize, usize) + Sync),
+    ) -> Result<GainCurve, AdviceError> {
+        let each = (choices.len() - from).div_ceil(most - 1).max(1);
+        let mut prefixes: Vec<usize> = (from..=choices.len()).step_by(each).collect();
+        if prefixes.last() != Some(&choices.len()) {
+            prefixes.push(choices.len());
+        }
+        let make = |number: usize| {
+            let mut sizes = PageSizes::base(&self.memory.ids);
+            for choice in &choices[..prefixes[number]] {
+                self.pieces[choice.piece].1.iter().for_each(|ids| sizes.enlarge(ids, choice.order));
+            }
+            sizes
+        };
+        let total = prefixes.len();
+        let counts =
+            simulations.run_all(references, total, &make, &|done| on_progress(done, total))?;
+        // Pieces of 1GB overlap others.
+        let mut chosen: Vec<Range<u32>> =
+            choices.iter().flat_map(|choice| self.pieces[choice.piece].1.clone()).collect();
+        chosen.sort_by_key(|ids| ids.start);
+        let mut counted = 0;
+        for ids in &mut chosen {
+            ids.start = ids.start.max(counted).min(ids.end);
+            counted = counted.max(ids.end);
+        }
+        let points =
+            prefixes.iter().zip(&counts).enumerate().map(|(number, (&count, counts))| GainPoint {
+                choices: count,
+                walks: counts.walks,
+                additional_bytes: additional_bytes(self.memory, &chosen, &make(number)),
+            });
+        Ok(GainCurve { points: points.collect(), choices })
     }
 }
 

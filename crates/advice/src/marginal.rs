@@ -7,12 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use perforate_mmu::TlbConfig;
 use serde::Serialize;
 
-use crate::candidates::PieceIds;
 use crate::collect::{Memory, PageCounts, References};
 use crate::filter::{PossibleOrders, filtered};
 use crate::page_id::{PageId, PageIds};
 use crate::tlbs::{PageSizes, Tlbs, Walk, WalkCounts};
-use crate::{AdviceError, Choice, GainCurve, GainPoint, PageOrder, PieceUse};
+use crate::{AdviceError, Choice, PageOrder, PieceUse};
 
 /// Largest number of points of a gain curve.
 pub(crate) const MAXIMUM_POINTS: usize = 64;
@@ -107,50 +106,6 @@ impl Simulations<'_> {
         });
         results.sort_by_key(|(number, _)| *number);
         self.unless_stopped(results.into_iter().map(|(_, counts)| counts).collect())
-    }
-
-    /// Simulates beginnings of the list of choices, each with all its choices together: the first `from` choices,
-    /// longer beginnings, and the whole list. Returns at most `most` points.
-    pub(crate) fn curve(
-        &self,
-        references: &References,
-        memory: &Memory,
-        pieces: &[PieceIds],
-        choices: Vec<Choice>,
-        from: usize,
-        most: usize,
-        on_progress: &(dyn Fn(usize, usize) + Sync),
-    ) -> Result<GainCurve, AdviceError> {
-        let each = (choices.len() - from).div_ceil(most - 1).max(1);
-        let mut prefixes: Vec<usize> = (from..=choices.len()).step_by(each).collect();
-        if prefixes.last() != Some(&choices.len()) {
-            prefixes.push(choices.len());
-        }
-        let make = |number: usize| {
-            let mut sizes = PageSizes::base(self.ids);
-            for choice in &choices[..prefixes[number]] {
-                pieces[choice.piece].1.iter().for_each(|ids| sizes.enlarge(ids, choice.order));
-            }
-            sizes
-        };
-        let total = prefixes.len();
-        let counts = self.run_all(references, total, &make, &|done| on_progress(done, total))?;
-        // Pieces of 1GB overlap others.
-        let mut chosen: Vec<Range<u32>> =
-            choices.iter().flat_map(|choice| pieces[choice.piece].1.clone()).collect();
-        chosen.sort_by_key(|ids| ids.start);
-        let mut counted = 0;
-        for ids in &mut chosen {
-            ids.start = ids.start.max(counted).min(ids.end);
-            counted = counted.max(ids.end);
-        }
-        let points =
-            prefixes.iter().zip(&counts).enumerate().map(|(number, (&count, counts))| GainPoint {
-                choices: count,
-                walks: counts.walks,
-                additional_bytes: additional_bytes(memory, &chosen, &make(number)),
-            });
-        Ok(GainCurve { points: points.collect(), choices })
     }
 }
 
