@@ -465,9 +465,10 @@ mod tests {
             unmeasured: unmeasured.map(Into::into),
             ..Verification::default()
         };
-        let verdict = |simulated, found| {
+        let verdict = |simulated, found: Verification| {
             let mut record = AdviceRecord { verdict: simulated, ..AdviceRecord::default() };
-            record.add_verification(found);
+            record.add_verification(found.clone());
+            assert_eq!(record.verification, Some(found), "kept in any case");
             (record.verdict, record.simulated_verdict)
         };
         for (simulated, ratio, half, measured) in [

@@ -188,4 +188,27 @@ mod tests {
         let alone = Bars { places: vec!["a".into()], ..Bars::default() }.spec();
         assert_eq!(alone["height"], json!(28));
     }
+
+    /// A published range is a bar, a single value a tick, and a chart may have both.
+    #[test]
+    fn published_ranges_and_values_have_a_layer_each() {
+        let band = |low: f64, high: f64| Band { place: String::new(), low, high };
+        let (range, line) = (band(1.0, 2.0), band(3.0, 3.0));
+        for (given, expected) in [
+            (vec![], vec![]),
+            (vec![range.clone()], vec![("bar", 1)]),
+            (vec![line.clone()], vec![("tick", 1)]),
+            (vec![line.clone(), range, line], vec![("bar", 1), ("tick", 2)]),
+        ] {
+            let layers = bands(&given, |field| json!(field));
+            let found: Vec<(&str, usize)> = layers
+                .iter()
+                .map(|layer| {
+                    let values = layer["data"]["values"].as_array().unwrap();
+                    (layer["mark"]["type"].as_str().unwrap(), values.len())
+                })
+                .collect();
+            assert_eq!(found, expected);
+        }
+    }
 }
