@@ -3,6 +3,7 @@
 mod config;
 mod core;
 mod cycle_stack;
+mod kept;
 mod machine;
 mod memory;
 mod monotone;
