@@ -4,6 +4,7 @@
 mod address_spaces;
 mod cached;
 mod dirty;
+mod five_levels;
 mod native;
 mod nested;
 mod per_process;
