@@ -1,5 +1,5 @@
-//! What larger pages may be given to: pieces of areas, and whole areas. Each choice is a configuration of page
-//! sizes that is simulated; the last configuration has 2MB pages everywhere.
+//! Memory that may have larger pages: pieces of areas, and whole areas. Each choice of memory and page size is a
+//! configuration that is simulated; the last configuration has 2MB pages everywhere.
 
 use std::cmp::Reverse;
 use std::ops::Range;

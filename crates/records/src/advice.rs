@@ -459,7 +459,7 @@ mod tests {
 
     #[test]
     fn a_measurement_decides_the_verdict_unless_it_says_nothing() {
-        use AdviceVerdict::{AlreadyOn, NotWorth, Unclear, Worth};
+        use AdviceVerdict::{AlreadyOn, CostsMemory, NotWorth, TooLittle, Unclear, Worth};
         let found = |ratio, half, unmeasured: Option<&str>| Verification {
             measured: GainRatio { ratio, low: ratio - half, high: ratio + half },
             unmeasured: unmeasured.map(Into::into),
@@ -478,6 +478,13 @@ mod tests {
             (NotWorth, 1.1, 0.2, Unclear),
             (AlreadyOn, 1.0, 0.01, AlreadyOn),
             (AlreadyOn, 1.1, 0.05, Worth),
+            (CostsMemory, 1.0, 0.01, CostsMemory),
+            (CostsMemory, 0.9, 0.05, CostsMemory),
+            (AlreadyOn, 0.9, 0.05, AlreadyOn),
+            (CostsMemory, 1.1, 0.05, Worth),
+            (AlreadyOn, 1.0, 0.3, Unclear),
+            (Unclear, 1.0, 0.01, NotWorth),
+            (TooLittle, 0.9, 0.05, NotWorth),
         ] {
             assert_eq!(
                 verdict(simulated, found(ratio, half, None)),
@@ -566,29 +573,5 @@ mod tests {
         );
         assert_eq!(planned(&["as it is", "all large", "free"]).as_deref(), Some("all large"));
         assert_eq!(planned(&["as it is", "free"]), None);
-    }
-
-    /// A measured loss or nothing is not worth it, unless the simulation has said that large pages are on, or cost
-    /// memory.
-    #[test]
-    fn a_measured_loss_is_judged_by_what_was_simulated() {
-        use AdviceVerdict::*;
-        for (simulated, ratio, half, expected) in [
-            (CostsMemory, 1.0, 0.01, CostsMemory),
-            (CostsMemory, 0.9, 0.05, CostsMemory),
-            (AlreadyOn, 0.9, 0.05, AlreadyOn),
-            (CostsMemory, 1.1, 0.05, Worth),
-            (AlreadyOn, 1.0, 0.3, Unclear),
-            (Unclear, 1.0, 0.01, NotWorth),
-            (TooLittle, 0.9, 0.05, NotWorth),
-        ] {
-            let mut record = AdviceRecord { verdict: simulated, ..AdviceRecord::default() };
-            record.add_verification(Verification {
-                measured: GainRatio { ratio, low: ratio - half, high: ratio + half },
-                ..Verification::default()
-            });
-            assert_eq!(record.verdict, expected, "{simulated:?} {ratio}");
-            assert!(record.verification.is_some());
-        }
     }
 }

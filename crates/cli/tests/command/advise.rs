@@ -57,8 +57,8 @@ fn what_gains_is_worth_it() {
     assert!(place.read("out/report.html").contains("Worth it"));
 }
 
-/// What all large pages would gain is timed only where memory lacks some, and it is the run with all of them in whole
-/// memory.
+/// If memory lacks large pages, one run more has all of them, and it equals the recommended run in whole memory. If
+/// memory lacks none, there is no such run.
 #[test]
 fn what_fragmented_memory_lacks_is_timed_in_whole_memory() {
     let place = Place::new();

@@ -60,9 +60,9 @@ pub struct AdviceQuestion<'a> {
     pub notes: Vec<String>,
 }
 
-/// Advice with what its steps are made from.
+/// Advice whose verdict a measurement may still replace.
 pub struct Advice {
-    /// The advice.
+    /// Record of the advice, as it is printed.
     pub record: AdviceRecord,
     switches: Switches,
 }

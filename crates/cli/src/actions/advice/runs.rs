@@ -32,7 +32,7 @@ const WHOLE_RUN: &str = "whole_run_ipc";
 const LONGEST_FULL: u64 = 15_000_000;
 /// Share of the gain of large pages for all memory, 0–1, that parts need to be recommended.
 const ENOUGH_OF_ALL: f64 = 0.8;
-/// Share of the requested large pages, 0–1, that memory has to have; with fewer, it is timed what all of them would gain.
+/// Share of the requested large pages, 0–1. If a run has fewer, another run is timed in memory that has all.
 pub const MOST: f64 = 0.9;
 /// Share of the program's memory, 0–1, that a size between has to save over 2MB pages to be recommended.
 const LEAST_SAVED: f64 = 0.02;

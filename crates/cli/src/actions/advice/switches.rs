@@ -1,11 +1,11 @@
-//! What to do: the switches that follow from a verdict.
+//! Steps that a verdict recommends, such as settings and calls of `madvise`.
 
 use perforate_advice::PageOrder;
 use perforate_advice::remedy::{AdvisedRange, Aim, Remedy, Surroundings, remedies, size_for_all};
 use perforate_records::{AdviceStep, AdviceVerdict};
 use perforate_report::more_memory;
 
-/// What decides the switches besides the verdict.
+/// Facts from which the steps are made, together with the verdict.
 #[derive(Default)]
 pub struct Switches {
     /// Facts about this machine and the program.
