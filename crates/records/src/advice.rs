@@ -433,8 +433,17 @@ impl AdviceRecord {
     /// Run with the pages of the recommended plan: that of a plan for parts of memory, or the run with large pages
     /// for all memory if no such plan is recommended.
     pub fn planned_run(&self) -> Option<&AdviceRun> {
-        let find = |name: &str| self.runs.iter().find(|run| run.name == name);
-        find(Self::RECOMMENDED).or_else(|| find(Self::ALL_LARGE))
+        self.run(Self::RECOMMENDED).or_else(|| self.run(Self::ALL_LARGE))
+    }
+
+    /// Run of this name, if it was simulated.
+    pub fn run(&self, name: &str) -> Option<&AdviceRun> {
+        self.runs.iter().find(|run| run.name == name)
+    }
+
+    /// Speed of the run of this name over the program as it is, if it was timed.
+    pub fn speed_of(&self, name: &str) -> Option<f64> {
+        Some(self.run(name)?.speed?.speed)
     }
 
     /// Adds a measurement. Its verdict replaces that of the simulation, unless it says nothing about the advice.

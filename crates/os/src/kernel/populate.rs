@@ -7,7 +7,8 @@ use perforate_types::{AccessKind, Backing, HoleSet, SpaceId};
 use super::first_touch::{Backers, Touch};
 use super::{Core, copy_on_write, single_page, swap};
 use crate::OsError;
-use crate::space::{Area, Extent, Present, page_at, pages_of, regions_of, subpages_of};
+use crate::memory::complement;
+use crate::space::{Area, Present, page_at, pages_of, region_of, regions_of, subpages_of};
 
 /// Linux's MADV_POPULATE_READ: faults the pages in now.
 pub(super) const POPULATE_READ: i32 = 22;
@@ -34,16 +35,20 @@ pub(super) fn populate(
         let writes = kind == AccessKind::Write && part.attributes.effective().write;
         for number in regions_of(&pages) {
             let unallocated = unallocated_holes(core, area, number);
-            let touched = subpages_of(&pages, number).minus(&unallocated);
-            for (done, index) in touched.iter().enumerate() {
+            let mut left = subpages_of(&pages, number).minus(&unallocated);
+            let mut is_in_extent = true;
+            while let Some(index) = left.iter().next() {
                 let touch = Touch { space: id, page: page_at(number, index), area };
                 core.with_reclaim((id, number), |core| {
                     populate_page(core, backers, &touch, writes)
                 })?;
-                if done == 0 && is_mapped_whole(core, id, number, &touched, writes) {
-                    // All sub-pages are mapped, so the rest needs no fault and no reclaim.
-                    core.touch_subpages(id, number, &touched);
-                    break;
+                left.remove(index);
+                if is_in_extent {
+                    // What is mapped with it needs no fault and no reclaim.
+                    let mapped = mapped_with(core, id, touch.page, &left, writes);
+                    core.touch_subpages(id, number, &mapped);
+                    left = left.minus(&mapped);
+                    is_in_extent = !mapped.is_empty();
                 }
             }
         }
@@ -51,23 +56,22 @@ pub(super) fn populate(
     Ok(())
 }
 
-/// True if memory is not short and one mapping (such as a 2MB page) translates all these sub-pages of a
-/// region, and allows stores to all of them if `writes` is true.
-fn is_mapped_whole(
-    core: &Core,
-    id: SpaceId,
-    number: u64,
-    subpages: &HoleSet,
-    writes: bool,
-) -> bool {
-    let region = core.space(id).ok().and_then(|space| space.region(number));
-    let extent = region.and_then(|region| region.mapping.extent());
-    let is_done = |extent: &dyn Extent, index: usize| match extent.find(index as u64) {
+/// Those of the sub-pages `left` of the region around `page` that the same mapping in one piece (such as a 2MB
+/// page) translates. Empty if it does not translate all of its sub-pages, if `writes` is true and it does not allow
+/// stores to all, or if memory is short.
+fn mapped_with(core: &Core, id: SpaceId, page: u64, left: &HoleSet, writes: bool) -> HoleSet {
+    let extent = core.space(id).ok().and_then(|space| space.extent_at(page));
+    let Some((first, extent)) = extent.filter(|_| !core.memory.is_short()) else {
+        return HoleSet::EMPTY;
+    };
+    let number = region_of(page);
+    let inside = subpages_of(&(first..first + extent.pages()), number);
+    let mapped = left.minus(&complement(&inside));
+    let is_done = |index| match extent.find(page_at(number, index) - first) {
         Present::Vacant => false,
         present => !writes || present.permissions().write,
     };
-    let is_whole = |extent| subpages.iter().all(|index| is_done(extent, index));
-    !core.memory.is_short() && extent.is_some_and(is_whole)
+    if mapped.iter().all(is_done) { mapped } else { HoleSet::EMPTY }
 }
 
 /// Sub-pages of a 2MB region that are unallocated holes of the option `fragmentation`, without the program's

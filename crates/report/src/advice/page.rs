@@ -31,8 +31,7 @@ pub fn advice_html(record: &AdviceRecord, options: &ReportOptions) -> String {
         p.about { (record.workload) @if !record.machine.is_empty() { " on " (record.machine) } }
         p.headline { (sentence::verdict(record)) }
         @if !cautions.is_empty() { p.answer { (cautions) } }
-        p.answer { (sentence::reasons(record).join(" ")) }
-        p.answer { (sentence::evidence(record)) }
+        p.answer { (sentence::setting(record)) " " (sentence::evidence(record)) }
     };
     let sections: [(&str, &str, Markup); 7] = [
         ("ranking", "Memory by rank", ranking::page(record)),
@@ -334,7 +333,7 @@ fn runs(record: &AdviceRecord, page: &mut Page) -> Markup {
         chart: chart.spec(),
         data,
     };
-    html! { (figures([figure], page)) (table) }
+    html! { (figures([figure], page)) (table) p.lead { (sentence::meaning_of_speeds(record)) } }
 }
 
 /// Bar of a run's speed, with a whisker unless the speed is exact.

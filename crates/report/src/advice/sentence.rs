@@ -1,4 +1,4 @@
-//! Sentences of advice: the verdict, its reasons, its evidence.
+//! Sentences of advice: the verdict, what has to be known with it, what it was simulated for, its evidence.
 
 use std::collections::BTreeSet;
 
@@ -90,9 +90,10 @@ fn simulated_verdict(record: &AdviceRecord) -> String {
     }
 }
 
-/// Returns what a reader has to know with the verdict: the failure of the program, and a gain that is not repeated.
-/// Empty if there is neither.
+/// Returns what a reader has to know with the verdict: the failure of the program, a gain that is not repeated, large
+/// pages that memory lacks, a better size, and what the kernel's work changes. Empty if there is none of that.
 pub(super) fn cautions(record: &AdviceRecord) -> String {
+    let planned = planned_pages(record);
     let failure = record.failure.as_ref().map(|failure| {
         let mut letters = failure.chars();
         let first = letters.next().map(char::to_uppercase).into_iter().flatten();
@@ -110,15 +111,26 @@ pub(super) fn cautions(record: &AdviceRecord) -> String {
             share * 100.0
         )
     });
-    failure.into_iter().chain(once).collect::<Vec<_>>().join(" ")
+    let all_had = record.speed_of(AdviceRecord::ALL_HAD).map(|speed| {
+        format!("Memory has too few large pages: with all of {planned} it would be {speed:.3}×.")
+    });
+    let between = record.gain.and_then(|gain| better_between(record, gain)).map(|(run, speed)| {
+        format!("{} for all memory would make it {speed:.3}×: more than {planned}.", run.name)
+    });
+    let kernel = with_kernel(record).map(|speed| {
+        format!(
+            "With the kernel's work over the whole run (page faults, clearing, page tables), {planned} make it \
+             {speed:.3}×."
+        )
+    });
+    [failure, once, all_had, between, kernel].into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 /// Memory that the large pages of now cost: mapped memory as it is less that with 4KB pages.
 fn cost_now(record: &AdviceRecord) -> f64 {
-    let run =
-        |name: &str| record.runs.iter().find(|run| run.name == name).map(|run| run.mapped_bytes);
-    run(AdviceRecord::AS_IT_IS)
-        .zip(run(AdviceRecord::SMALL))
+    let mapped = |name| record.run(name).map(|run| run.mapped_bytes);
+    mapped(AdviceRecord::AS_IT_IS)
+        .zip(mapped(AdviceRecord::SMALL))
         .map_or(0.0, |(now, small)| now - small)
 }
 
@@ -199,47 +211,35 @@ fn in_one_unit(part: f64, whole: f64) -> (String, String) {
     (grouped(part), grouped(whole) + " MB")
 }
 
-/// Returns the sentences after the verdict: all large pages, the bound, and the error.
-pub(super) fn reasons(record: &AdviceRecord) -> Vec<String> {
-    let of_run = |name: &str| record.runs.iter().find(|run| run.name == name)?.speed;
-    let planned = planned_pages(record);
+/// Returns the machine and its setting for which a trace was simulated; empty for other evidence.
+pub(super) fn setting(record: &AdviceRecord) -> String {
+    if record.evidence.kind != EvidenceKind::Trace {
+        return String::new();
+    }
     let machine = match record.machine.as_str() {
         HOST => "For this machine.".to_owned(),
         name => format!(
             "For the machine {name}; --machine chooses another, {HOST} this one and its memory."
         ),
     };
-    let now = format!("As it is: transparent_hugepage/enabled={}.", record.now);
-    let all = of_run(AdviceRecord::ALL_LARGE)
-        .map(|all| format!("Large pages for all memory would make it {:.3}× as fast.", all.speed));
-    let all_had = of_run(AdviceRecord::ALL_HAD).map(|all_had| {
-        format!(
-            "Memory has too few of them: with all of {planned} it would be {:.3}×.",
-            all_had.speed
-        )
-    });
-    let free = of_run(AdviceRecord::FREE).map(|free| {
+    format!("{machine} As it is: transparent_hugepage/enabled={}.", record.now)
+}
+
+/// Returns what the speeds of the simulated runs mean: the bound, and what their ranges are. Empty without speeds.
+pub(super) fn meaning_of_speeds(record: &AdviceRecord) -> String {
+    let free = record.speed_of(AdviceRecord::FREE).map(|free| {
         let speeds = record.runs.iter().filter_map(|run| run.speed);
-        let bound = match speeds.into_iter().any(|run| run.speed > free.speed + ROUNDING) {
+        let bound = match speeds.into_iter().any(|run| run.speed > free + ROUNDING) {
             false => "no pages can gain more by translation",
             true => "what pages gain beyond it, they gain by where data lie in memory",
         };
-        format!("Translation that costs nothing would make it {:.3}×: {bound}.", free.speed)
-    });
-    let between = record.gain.and_then(|gain| better_between(record, gain)).map(|(run, speed)| {
-        format!("{} for all memory would make it {speed:.3}×: more than {planned}.", run.name)
-    });
-    let kernel = with_kernel(record).map(|speed| {
-        format!(
-            "With the kernel's work over the whole run (page faults, clearing, page tables), {planned} make it \
-             {speed:.3}×."
-        )
+        format!("Free is translation that costs nothing: {bound}.")
     });
     let error = (record.error.pairs > 0 && record.gain.is_some()).then(|| {
         format!(
-            "The range in brackets has the error of {} predictions for which a measurement is known: \
-             measured effects are {:.2} to {:.2} times the predicted ones in the central 80 % of them, those of less \
-             than 5 % from {:.1} points below to {:.1} above: {}.",
+            "A range has the error of {} predictions for which a measurement is known: measured effects are {:.2} to \
+             {:.2} times the predicted ones in the central 80 % of them, those of less than 5 % from {:.1} points below \
+             to {:.1} above: {}.",
             record.error.pairs,
             record.error.least_factor,
             record.error.largest_factor,
@@ -248,9 +248,7 @@ pub(super) fn reasons(record: &AdviceRecord) -> Vec<String> {
             record.error.sources.join(", "),
         )
     });
-    let is_trace = record.evidence.kind == EvidenceKind::Trace;
-    let (timed, machine) = (is_trace.then_some(now), is_trace.then_some(machine));
-    [machine, timed, all, all_had, between, free, kernel, error].into_iter().flatten().collect()
+    free.into_iter().chain(error).collect::<Vec<_>>().join(" ")
 }
 
 /// Name of this machine in records.
@@ -455,12 +453,12 @@ mod tests {
         };
         let mut advice = record(AdviceVerdict::Worth, (1.05, 1.01, 1.1));
         advice.runs = vec![run(AdviceRecord::ALL_LARGE, 1.05)];
-        assert!(!reasons(&advice).join(" ").contains("too few"));
+        assert_eq!(cautions(&advice), "");
         advice.runs.push(run(AdviceRecord::ALL_HAD, 1.105));
-        let text = reasons(&advice).join(" ");
-        let expected = "make it 1.050× as fast. Memory has too few of them: with all of the recommended pages \
-                        it would be 1.105×.";
-        assert!(text.contains(expected), "{text}");
+        assert_eq!(
+            cautions(&advice),
+            "Memory has too few large pages: with all of the recommended pages it would be 1.105×."
+        );
     }
 
     #[test]
@@ -473,7 +471,7 @@ mod tests {
         };
         let told = |runs: Vec<AdviceRun>| {
             let record = AdviceRecord { runs, ..record(AdviceVerdict::Worth, (1.05, 1.01, 1.1)) };
-            reasons(&record).join(" ")
+            cautions(&record)
         };
         let text = told(vec![run(4096, 1.2), run(16 << 10, 1.07), run(64 << 10, 1.08)]);
         assert!(text.contains("64KB pages for all memory would make it 1.080×: more"), "{text}");
@@ -543,10 +541,11 @@ mod tests {
                 speed_with_kernel: with_kernel,
                 ..AdviceRun::default()
             };
-        let told = |runs: Vec<AdviceRun>| {
-            reasons(&AdviceRecord { runs, ..record(AdviceVerdict::Worth, (1.05, 1.01, 1.1)) })
-                .join(" ")
+        let with_runs = |runs: Vec<AdviceRun>| AdviceRecord {
+            runs,
+            ..record(AdviceVerdict::Worth, (1.05, 1.01, 1.1))
         };
+        let told = |runs: Vec<AdviceRun>| cautions(&with_runs(runs));
         let kernel = |with: f64| told(vec![run("recommended", None, 1.05, Some(with))]);
         for (with, is_told) in [(1.0601, true), (1.0599, false), (1.0401, false), (1.0399, true)] {
             let sentence = format!(
@@ -573,27 +572,30 @@ mod tests {
                 "{text}"
             );
         }
-        let free =
-            |others: f64| told(vec![run("free", None, 1.1, None), run("x", None, others, None)]);
-        assert!(free(1.1004).contains("make it 1.100×: no pages can gain more by translation."));
-        assert!(
-            free(1.1006).contains("make it 1.100×: what pages gain beyond it, they gain by where")
+        let free = |others: f64| {
+            let runs = vec![run("free", None, 1.1, None), run("x", None, others, None)];
+            meaning_of_speeds(&with_runs(runs))
+        };
+        assert_eq!(
+            free(1.1004),
+            "Free is translation that costs nothing: no pages can gain more by translation."
         );
-        assert!(
-            told(vec![run("all large", None, 1.25, None)])
-                .contains("for all memory would make it 1.250× as fast.")
+        assert_eq!(
+            free(1.1006),
+            "Free is translation that costs nothing: what pages gain beyond it, they gain by where data lie in memory."
         );
+        assert_eq!(meaning_of_speeds(&with_runs(vec![run("x", None, 1.1, None)])), "");
         let of = |machine: &str| {
             let record = record(AdviceVerdict::Worth, (1.05, 1.01, 1.1));
-            reasons(&AdviceRecord { machine: machine.into(), now: "madvise".into(), ..record })
-                .join(" ")
+            setting(&AdviceRecord { machine: machine.into(), now: "madvise".into(), ..record })
         };
-        assert!(
-            of("host")
-                .starts_with("For this machine. As it is: transparent_hugepage/enabled=madvise.")
+        let now = "As it is: transparent_hugepage/enabled=madvise.";
+        assert_eq!(of("host"), format!("For this machine. {now}"));
+        assert_eq!(
+            of("zen4"),
+            format!(
+                "For the machine zen4; --machine chooses another, host this one and its memory. {now}"
+            )
         );
-        assert!(of("zen4").starts_with(
-            "For the machine zen4; --machine chooses another, host this one and its memory."
-        ));
     }
 }

@@ -11,6 +11,8 @@ use crate::text::{Column, columns, cut, wrapped};
 
 /// Largest number of areas in the table.
 const MOST_AREAS: usize = 8;
+/// Least share of the page walks of an area in the table, 0–1, unless it has advice: what is shown as 0.1 %.
+const LEAST_SHOWN: f64 = 0.0005;
 /// Largest number of points of the curve.
 const MOST_POINTS: usize = 8;
 /// Largest number of areas in the table of page sizes.
@@ -22,8 +24,8 @@ const NAME: usize = 22;
 pub fn advice_text(record: &AdviceRecord, width: usize) -> String {
     let verdict = [sentence::verdict(record), sentence::cautions(record)].join(" ");
     let mut text = wrapped("", verdict.trim_end(), width);
-    text += &wrapped("", &sentence::reasons(record).join(" "), width);
-    text += &wrapped("", &sentence::evidence(record), width);
+    let ground = [sentence::setting(record), sentence::evidence(record)].join(" ");
+    text += &wrapped("", ground.trim_start(), width);
     text += &runs(record, width);
     text += &areas(record, width);
     text += &sizes(record, width);
@@ -71,11 +73,15 @@ fn runs(record: &AdviceRecord, width: usize) -> String {
         width,
     );
     let lead = "Simulated with these pages; speed over the program as it is:";
-    format!("\n{}{table}", wrapped("", lead, width))
+    let meaning = wrapped("", &sentence::meaning_of_speeds(record), width);
+    format!("\n{}{table}{meaning}", wrapped("", lead, width))
 }
 
 fn areas(record: &AdviceRecord, width: usize) -> String {
-    let shown: Vec<&AdviceArea> = record.areas.iter().take(MOST_AREAS).collect();
+    let says_something =
+        |area: &&AdviceArea| area.walk_share >= LEAST_SHOWN || area.advised_bytes > 0;
+    let shown: Vec<&AdviceArea> =
+        record.areas.iter().filter(says_something).take(MOST_AREAS).collect();
     if shown.is_empty() {
         return String::new();
     }

@@ -19,6 +19,7 @@
 
 mod counts;
 mod merge;
+mod seen;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -33,6 +34,7 @@ use crate::space::{Present, pages_of, region_of};
 use counts::Counts;
 pub(super) use counts::counters;
 use merge::maps_merged;
+use seen::Seen;
 
 /// Parameters of the merging scanner; the defaults are Linux's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -83,8 +85,7 @@ pub(super) struct Ksm {
     merged: BTreeMap<SpacePage, (u64, Frame)>,
     /// Unstable tree: pages of this full scan that are candidates for merging, by content identity.
     unstable: HashMap<u64, SpacePage>,
-    /// Content identity of each page at its last scan (Linux: the checksum).
-    seen: HashMap<SpacePage, u64>,
+    seen: Seen,
     counts: Counts,
 }
 
@@ -119,10 +120,11 @@ impl Ksm {
         let cursor = self.cursor;
         let mut region = (cursor.0, region_of(cursor.1));
         while let Some((id, number)) = core.next_region(region) {
-            let mut pages = pages_of(number).map(|page| (id, page));
-            let found = pages.find(|&place| place >= cursor && is_candidate(core, place));
-            if found.is_some() {
-                return found;
+            let pages = pages_of(number);
+            let start = if id == cursor.0 { pages.start.max(cursor.1) } else { pages.start };
+            let mut places = (start..pages.end).map(|page| (id, page));
+            if let Some(found) = places.find(|&place| is_candidate(core, place)) {
+                return Some(found);
             }
             region = (id, number + 1);
         }
@@ -141,7 +143,7 @@ impl Ksm {
         if let Some(node) = self.stable_frame(core, identity, frame) {
             return self.join(core, place, identity, node);
         }
-        if self.seen.insert(place, identity) != Some(identity) {
+        if self.seen.replace(place, identity) != Some(identity) {
             self.counts.changing += 1;
             return Ok(());
         }
@@ -203,9 +205,7 @@ impl Ksm {
         self.counts.full_scans += 1;
         self.cursor = SpacePage::default();
         self.unstable.clear();
-        let mut seen = std::mem::take(&mut self.seen);
-        seen.retain(|&place, _| is_candidate(core, place));
-        self.seen = seen;
+        self.seen.retain(|place| is_candidate(core, place));
         let limit = self.config.max_page_sharing.get();
         let mut stable = std::mem::take(&mut self.stable);
         let mut merged = BTreeMap::new();
