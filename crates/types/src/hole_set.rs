@@ -93,6 +93,11 @@ impl HoleSet {
         Self { words }
     }
 
+    /// Lowest index; `None` if the set is empty.
+    pub fn first(&self) -> Option<usize> {
+        self.iter().next()
+    }
+
     /// Indices of the holes, ascending.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.words.iter().enumerate().flat_map(|(region, &word)| {

@@ -37,7 +37,7 @@ pub(super) fn populate(
             let unallocated = unallocated_holes(core, area, number);
             let mut left = subpages_of(&pages, number).minus(&unallocated);
             let mut is_in_extent = true;
-            while let Some(index) = left.iter().next() {
+            while let Some(index) = left.first() {
                 let touch = Touch { space: id, page: page_at(number, index), area };
                 core.with_reclaim((id, number), |core| {
                     populate_page(core, backers, &touch, writes)
