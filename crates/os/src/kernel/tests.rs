@@ -3,8 +3,8 @@
 
 use perforate_config::{Size, read};
 use perforate_types::{
-    AccessKind, Backing, Counters, Frame, Permissions, ProgramEvent, SpaceId, VirtualAddress,
-    VirtualPage,
+    AccessKind, Backing, Counters, Frame, GuestFrame, PageSize, Permissions, ProgramEvent, SpaceId,
+    TableOperation, VirtualAddress, VirtualPage,
 };
 
 use super::contiguous::RunRequest;
@@ -12,7 +12,7 @@ use super::{Approach, HardFault, Kernel, KernelConfig, migration};
 use crate::mechanism::{Departure, Overlay, OverlayMechanism, Recount, SpaceMut};
 use crate::memory::BLOCK_ORDER;
 use crate::space::AddressSpace;
-use crate::{BasePages, OsError, OtherUse, Policy, Thp};
+use crate::{BasePages, Hypervisor, OsError, OtherUse, Policy, ShadowLeaf, Thp};
 
 const MB: u64 = 1 << 20;
 const RW: Permissions = Permissions::READ_WRITE;
@@ -451,4 +451,117 @@ fn what_was_taken_in_advance_and_could_not_be_mapped_is_free_again() {
     let found: Vec<bool> = pages.map(|page| frame(&kernel, SPACE, page).is_some()).collect();
     assert_eq!(found, [[true; 6], [false; 6]].concat());
     assert_sound(&mut kernel, 16 - 6 - 4);
+}
+
+/// Page cache that suffices is left to the next allocation; page cache that does not goes with pages
+/// of programs.
+#[test]
+fn page_cache_is_dropped_when_programs_give_memory_too() {
+    for (cached, swapped) in [(84, 0), (83, 512)] {
+        let mut kernel = advance_kernel(64 * MB, 16 * MB, None);
+        touch(&mut kernel, SPACE, START..START + 512);
+        for _ in 0..cached {
+            kernel.core.memory.add_other(OtherUse::PageCache, 1, 0).unwrap();
+        }
+        leave_free(&mut kernel, 320);
+        kernel.core.relieve(None);
+        assert_eq!(kernel.core.free_frames(), 320, "memory is not short yet");
+        kernel.core.make_room(384 + 20, None);
+        assert_eq!(kernel.core.ledger.done.pages_swapped_out, swapped, "{cached}");
+        let left = kernel.core.memory.other_frames(OtherUse::PageCache);
+        // Dropped up to the high watermark, then one region and all four tables.
+        let (left_now, free) = match swapped {
+            0 => (cached, 320),
+            _ => (cached - 64, 384 + 516),
+        };
+        assert_eq!(left, left_now);
+        assert_sound(&mut kernel, free);
+    }
+}
+
+fn shadow_leaf(page: u64) -> ShadowLeaf {
+    ShadowLeaf {
+        space: SpaceId(4),
+        page: VirtualPage::new(page),
+        size: PageSize::Size4K,
+        guest_frame: GuestFrame::new(5),
+        frame: Frame::new(9),
+        permissions: Permissions::READ,
+        is_in_tables: false,
+    }
+}
+
+/// A host of 64MB with swap, and a guest that has touched 2MB.
+fn host() -> Hypervisor {
+    let config = KernelConfig { swap: Size(16 * MB), ..KernelConfig::new(64 * MB) };
+    let kernel = kernel_of(config, BasePages);
+    let mut host = Hypervisor::new(kernel, &[Frame::new(0)..Frame::new(4096)]).unwrap();
+    for page in 0..512 {
+        host.fault(GuestFrame::new(page), AccessKind::Write).unwrap();
+    }
+    host.with_shadow_paging(super::TableFormat::default())
+}
+
+#[test]
+fn shadow_tables_take_and_give_back_frames_of_the_host() {
+    let mut host = host();
+    let free = host.kernel().core.free_frames();
+    host.shadow(&shadow_leaf(7)).unwrap();
+    host.shadow(&shadow_leaf(8)).unwrap();
+    host.shadow(&shadow_leaf(7 + 512)).unwrap();
+    assert_eq!(host.shadow_tables().unwrap().tables(), 5);
+    assert_sound(host.kernel_mut(), free - 5);
+    let gone = |level, page| TableOperation::RemoveNode {
+        space: SpaceId(4),
+        level,
+        page: VirtualPage::new(page),
+        branch: 0,
+    };
+    host.guest_changed(&gone(1, 512));
+    assert_sound(host.kernel_mut(), free - 4);
+    host.guest_changed(&gone(3, 0));
+    assert_eq!(host.shadow_tables().unwrap().tables(), 1);
+    assert_sound(host.kernel_mut(), free - 1);
+}
+
+#[test]
+fn shadow_tables_that_fit_stay_when_memory_runs_out() {
+    for left in 0..=4 {
+        let mut host = host();
+        leave_free(host.kernel_mut(), left);
+        let result = host.shadow(&shadow_leaf(7));
+        if left < 4 {
+            let (asked_bytes, free_bytes, memory_bytes) = (4096, 0, 64 * MB);
+            let error =
+                OsError::OutOfMemory { asked_bytes, free_bytes, memory_bytes, enough_bytes: 0 };
+            let expected = host.kernel().core.with_estimate(error);
+            assert!(matches!(expected, OsError::OutOfMemory { enough_bytes: 1.., .. }));
+            assert_eq!(result, Err(expected));
+        } else {
+            assert_eq!(result, Ok(()));
+        }
+        assert_eq!(host.shadow_tables().unwrap().tables() as u64, left);
+        assert_eq!(host.shadow_tables().unwrap().entries() as u64, left / 4);
+        assert_sound(host.kernel_mut(), 0);
+        host.make_room();
+        assert_eq!(host.shadow(&shadow_leaf(7)), Ok(()));
+        assert_eq!(host.shadow_tables().unwrap().tables(), 4);
+        assert_sound(host.kernel_mut(), 516 - (4 - left));
+    }
+}
+
+/// Reclaim begins below 320 free frames, and a region of 512 pages and their four tables are taken.
+#[test]
+fn a_host_makes_room_for_shadow_tables_when_memory_is_short() {
+    for (left, taken) in [(320, 0), (319, 512)] {
+        let mut host = host();
+        leave_free(host.kernel_mut(), left);
+        host.make_room();
+        let kernel = host.kernel();
+        assert_eq!(kernel.core.ledger.done.pages_swapped_out, taken);
+        assert!(!kernel.core.ledger.is_waiting(), "all shootdowns are sent");
+        assert_eq!(kernel.core.ledger.done.shootdown_batches, u64::from(taken > 0));
+        let more = if taken > 0 { 516 } else { 0 };
+        assert_sound(host.kernel_mut(), left + more);
+    }
 }
