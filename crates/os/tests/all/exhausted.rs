@@ -181,7 +181,9 @@ fn no_2mb_page_or_table_is_lost() {
     ] {
         let course = course_of_large_page(base);
         let served = courses(policy, config, 510..=550, &course);
-        assert!(served.iter().any(|&steps| steps < course.len()), "{policy}: {served:?}");
+        // Without a 2MB page, these memories suffice for all 4KB pages of the course.
+        let is_short = served.iter().any(|&steps| steps < course.len());
+        assert!(is_short || config.fragmentation.is_some(), "{policy}: {served:?}");
         let enough = courses(policy, config, 4096..=4096, &course);
         assert_eq!(enough, [course.len()], "{policy}");
     }
