@@ -388,7 +388,7 @@ mod tests {
         mmu.switch(space);
         let (found, reads) = load(&mut mmu, 5);
         assert_eq!((found, reads.len()), (Ok(0x777), 4));
-        assert_eq!(reads[3], (Purpose::Level1, 0x13 << 12 | 5 * 8));
+        assert_eq!(reads[3], (Purpose::Level1, (0x13 << 12) + 5 * 8));
         mmu.switch(SPACE);
         assert_eq!(load(&mut mmu, 5), (Ok(0x888), vec![(Purpose::Level1, TABLE + 5 * 8)]));
     }
