@@ -325,6 +325,31 @@ mod tests {
         assert_ne!(first, other);
     }
 
+    /// Work and free blocks by order after ageing 64MB, kept from an earlier run.
+    #[test]
+    fn ageing_does_the_same_work_as_ever() {
+        let aged = |text: &str, seed| {
+            let mut memory = PhysicalMemory::new(64 << 20, ZoneLayout::Single).unwrap();
+            let ageing = perforate_config::read(text).unwrap();
+            let outcome = age(&mut memory, &ageing, seed).unwrap();
+            let blocks = std::array::from_fn(|order| memory.zones().free_blocks(order as u32));
+            (outcome.allocated_frames, outcome.operations, blocks)
+        };
+        let found = [
+            aged("kernel-build", 1),
+            aged("kernel-build,pinned=10%", 1),
+            aged("desktop-day,slab=15%,free=40%", 2),
+            aged("weeks,unusable=10%,free=30%", 3),
+        ];
+        let expected = [
+            (65_600, 107_594, [37, 58, 34, 14, 5, 4, 1, 0, 0, 0, 0]),
+            (65_657, 107_897, [38, 30, 19, 17, 2, 4, 3, 0, 0, 0, 0]),
+            (19_667, 32_041, [38, 21, 20, 17, 12, 4, 3, 2, 3, 2, 7]),
+            (104_951, 170_843, [394, 369, 299, 184, 60, 6, 0, 0, 0, 0, 0]),
+        ];
+        assert_eq!(found, expected);
+    }
+
     #[test]
     fn ageing_stops_at_its_target_and_leaves_what_is_asked_free() {
         let (_, whole) = aged("weeks", 3);

@@ -107,3 +107,80 @@ impl RecordError {
         move |error| Self::System { action, source: error.into() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The whole text of each error.
+    #[test]
+    fn errors_are_lines_that_name_their_places() {
+        let status = || "exit code 3".to_owned();
+        let refused = || io::Error::from_raw_os_error(libc::EACCES);
+        let rings = RINGS.to_string();
+        for (error, expected) in [
+            (
+                RecordError::EmulatorMissing,
+                "recording needs qemu-x86_64, which is not installed; apt-get install qemu-user",
+            ),
+            (
+                RecordError::EmulatorWithoutPlugins("/a/qemu".into()),
+                "recording needs qemu-x86_64 with plugins, and /a/qemu has none; apt-get install \
+                 qemu-user",
+            ),
+            (
+                RecordError::EmulatorFailed { path: "/a/qemu".into(), status: status() },
+                "/a/qemu ended before the program started (exit code 3); QEMU 7.2 is known to work \
+                 (Debian 12: apt-get install qemu-user)",
+            ),
+            (RecordError::NoProgram, "no program to record; expected -- PROGRAM ARGUMENTS…"),
+            (RecordError::file("a/b.trace", "cannot be written"), "a/b.trace: cannot be written"),
+            (
+                RecordError::system("starting a thread")(refused()),
+                "starting a thread: Permission denied (os error 13)",
+            ),
+            (
+                RecordError::EndedWhileSkipping { status: status(), executed: 900, skip: 1000 },
+                "the program ended (exit code 3) after about 900 instructions; nothing is left to \
+                 record after skipping 1000",
+            ),
+            (
+                RecordError::EndedBeforeBegin(status()),
+                "the program ended (exit code 3) before the recording began; there is no trace",
+            ),
+            (
+                RecordError::RegionNeverBegan("function f".into(), status()),
+                "the program ended (exit code 3) and what was to be recorded never began: function f",
+            ),
+            (
+                RecordError::StoppedEarly,
+                "stopped before the first instruction was recorded; there is no trace",
+            ),
+            (RecordError::Interrupted, "stopped while recording"),
+            (
+                RecordError::TooManyThreads,
+                &format!(
+                    "the program runs more than {rings} threads at one time, the most that can be \
+                     recorded"
+                ),
+            ),
+            (
+                RecordError::TooManyProcesses,
+                "the program makes more than 65536 processes, the most that can be recorded",
+            ),
+            (
+                RecordError::TooMuchCode,
+                &format!(
+                    "the program runs more than {DICTIONARY_BYTES} bytes of code, the most that can \
+                     be recorded"
+                ),
+            ),
+            (
+                RecordError::Damaged("a record is missing"),
+                "the emulator's records are damaged: a record is missing",
+            ),
+        ] {
+            assert_eq!(error.to_string(), expected);
+        }
+    }
+}

@@ -73,3 +73,41 @@ impl TemporaryTrace {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The temporary folder belongs to the whole process, so the test runs itself with a missing one.
+    #[test]
+    fn an_error_names_the_temporary_folder_and_not_the_trace() {
+        let missing = "/nowhere/perforate";
+        if std::env::temp_dir() == Path::new(missing) {
+            let made = TemporaryTrace::stopped_by(Arc::default(), "a.trace");
+            let error = made.err().expect("no folder").to_string();
+            let expected = format!("{missing}: cannot be written: No such file or directory");
+            assert!(error.starts_with(&expected), "{error}");
+            return;
+        }
+        let mut itself = std::process::Command::new(std::env::current_exe().expect("its path"));
+        let name = "temporary::tests::an_error_names_the_temporary_folder_and_not_the_trace";
+        let found = itself.args(["--exact", name]).env("TMPDIR", missing).output().expect("a test");
+        assert!(found.status.success(), "{}", String::from_utf8_lossy(&found.stdout));
+        assert!(String::from_utf8_lossy(&found.stdout).contains("1 passed"));
+    }
+
+    #[test]
+    fn options_record_all_of_a_program_until_the_stop() {
+        let stop = Arc::<AtomicBool>::default();
+        let trace = TemporaryTrace::stopped_by(Arc::clone(&stop), "a.trace").unwrap();
+        let options = trace.options(vec!["program".into()]);
+        assert_eq!((&*options.output, &options.program), (trace.path(), &vec!["program".into()]));
+        assert_eq!((options.is_kept_when_stopped, options.prints_to_stderr), (false, true));
+        stop.store(true, Ordering::Relaxed);
+        assert!(options.stop.load(Ordering::Relaxed) && trace.stop().load(Ordering::Relaxed));
+        let folder = trace.path().parent().unwrap().to_owned();
+        assert!(folder.is_dir() && trace.path().ends_with("a.trace"));
+        drop(trace);
+        assert!(!folder.exists());
+    }
+}

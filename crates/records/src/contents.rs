@@ -60,5 +60,11 @@ mod tests {
         let point: ContentsPoint = serde_json::from_str(text).unwrap();
         assert_eq!(point.instruction, 5);
         assert_eq!(point.entries, EntryCounts(vec![("empty".into(), 2)]));
+        let counts = |values: &[u64]| {
+            EntryCounts(values.iter().map(|&value| (format!("of {value}"), value)).collect())
+        };
+        let totals = [&[][..], &[3, 4, 9], &[u64::MAX, 1]].map(|values| counts(values).total());
+        assert_eq!(totals, [0, 16, u64::MAX]);
+        assert_eq!((counts(&[3, 4]).get("of 4"), counts(&[3, 4]).get("of 5")), (Some(4), None));
     }
 }

@@ -245,6 +245,7 @@ mod tests {
     #[test]
     fn pairs_that_would_meet_most_often_come_first() {
         let record = record(&[
+            ("P-C0", [0, 0, 0, 0, 0, 0]),
             ("P-C1", [1, 0, 0, 0, 0, 0]),
             ("P-C2", [0, 1, 1, 1, 0, 0]),
             ("P-C3", [0, 0, 0, 0, 1, 1]),
@@ -277,6 +278,26 @@ mod tests {
         assert_eq!((second.choice.name.as_str(), second.is_clear), ("b", false));
         assert_eq!(second.values[0].value, Some("2"));
         assert_eq!(second.values.len(), 3, "with the default");
+        assert_eq!((second.values[0].least, second.values[0].most), (1, 2));
+        assert_eq!((second.values[1].least, second.values[1].most), (0, 2));
+    }
+
+    /// Both claims follow choice b, whose values have two readings each.
+    #[test]
+    fn effects_are_in_order_of_their_size_and_two_readings_have_a_spread() {
+        let record = record(&[("P-C1", [0, 0, 1, 0, 0, 1]), ("P-C2", [0, 0, 1, 0, 1, 1])]);
+        let effects = record.effects();
+        let names: Vec<_> = effects.iter().map(|effect| &*effect.choice.name).collect();
+        assert_eq!((names, effects[0].is_clear), (vec!["b", "a"], true));
+        let values: Vec<_> = effects[0]
+            .values
+            .iter()
+            .map(|value| (value.value, value.mean, value.least, value.most, value.error_squared))
+            .collect();
+        // Squares of 0 and 1 around their mean: 1/2 in all, for 1 degree of freedom and 2 readings.
+        let expected =
+            [(Some("2"), 2.0, 2, 2, 0.0), (Some("1"), 0.5, 0, 1, 0.25), (None, 0.0, 0, 0, 0.0)];
+        assert_eq!(values, expected);
     }
 
     /// Numbers of claims that hold in the three readings with each value of choice a. Squared standard errors

@@ -212,6 +212,9 @@ mod tests {
                 && run.warmup.suggested_instructions.is_none()
         );
         let bare: RunResult = serde_json::from_str(r#"{"scheme":"4k","workload":"w"}"#).unwrap();
+        assert_eq!((bare.instructions(), bare.cycles()), (None, None));
+        let one = RunResult { instructions: 1, cycles: Some(7), ..bare.clone() };
+        assert_eq!((one.instructions(), one.cycles()), (Some(1.0), Some(7.0)));
         let written = serde_json::to_value(&bare).unwrap();
         for absent in [
             "guest",

@@ -41,5 +41,9 @@ mod tests {
         }
         assert!((deviations_95(1_000_000) - NORMAL).abs() < 1e-5);
         assert_eq!(deviations_95(0), f64::INFINITY);
+        // All terms of the expansion, added up by a separate program.
+        for (degrees, sum) in [(5, 2.570_308_256_916), (6, 2.446_804_418_584)] {
+            assert!((deviations_95(degrees) - sum).abs() < 1e-9, "{degrees}");
+        }
     }
 }

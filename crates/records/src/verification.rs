@@ -316,7 +316,7 @@ mod tests {
         assert!(error(1.021, 1.0).is_some() && error(0.979, 1.0).is_some());
     }
 
-    /// Five runs: three as it is in 2, 5 and 3 seconds, two with the advice in 1 and 4 seconds.
+    /// Five runs: three as it is in 2, 6 and 3 seconds, two with the advice in 1 and 4 seconds.
     #[test]
     fn medians_and_spreads_are_of_the_runs_of_one_kind() {
         let run = |is_advised, seconds: f64| VerifiedRun {
@@ -338,7 +338,7 @@ mod tests {
                 run(false, 2.0),
                 run(true, 4.0),
                 run(true, 1.0),
-                run(false, 5.0),
+                run(false, 6.0),
                 run(false, 3.0),
             ],
             areas: Vec::new(),
@@ -355,7 +355,7 @@ mod tests {
         assert_eq!(median(Clock::Processor), [3.0, 2.5]);
         assert_eq!(median(Clock::User), [2.25, 1.875]);
         assert_eq!(median(Clock::Wall), [30.0, 25.0]);
-        assert_eq!(found.spread(false, Clock::Wall), Some(1.0), "(50 - 20) / 30");
+        assert_eq!(found.spread(false, Clock::Wall), Some(4.0 / 3.0), "(60 - 20) / 30");
         assert_eq!(found.spread(true, Clock::Processor), Some(1.2), "(4 - 1) / 2.5");
         let pages = found.pages(true, 0);
         assert_eq!((pages.resident_bytes, pages.large_bytes), (250, 25));
@@ -388,6 +388,11 @@ mod tests {
         assert_eq!(Verification::ratio(&runs[..1], Clock::User), None);
         let one = Verification::ratio(&runs[..2], Clock::User).unwrap();
         assert_eq!((one.low, one.high), (0.0, f64::INFINITY));
+        assert!((one.ratio - 2.0).abs() < 1e-12, "as it is ÷ advised");
+        let other = Verification::ratio(&runs[2..], Clock::User).unwrap();
+        assert!((other.ratio - 0.5).abs() < 1e-12);
+        let alike = [run(false, 2.0), run(false, 1.0)];
+        assert_eq!(Verification::ratio(&alike, Clock::User), None, "no run with the advice");
         let instant = [run(false, 0.0), run(true, 0.0)];
         assert_eq!(Verification::ratio(&instant, Clock::User), None, "below the clock's step");
     }

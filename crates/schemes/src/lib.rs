@@ -454,6 +454,7 @@ mod tests {
         for (name, text) in [
             ("tph", "no scheme \"tph\"; did you mean thp?"),
             ("perforated-lasy", "no scheme \"perforated-lasy\"; did you mean perforated-lazy?"),
+            ("alll", "no scheme \"alll\"; did you mean all?"),
         ] {
             assert_eq!(Scheme::find(name).err().unwrap().to_string(), text);
         }

@@ -87,6 +87,8 @@ mod sharing;
 mod single_page;
 mod subpage;
 mod swap;
+#[cfg(test)]
+mod tests;
 mod work;
 
 use perforate_types::{AccessKind, Counters, ProgramEvent, SpaceId, VirtualPage};

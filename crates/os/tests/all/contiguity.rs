@@ -108,6 +108,17 @@ fn what_cannot_be_exchanged_stays() {
     let first = 256 * FRAMES_PER_MB;
     assert_eq!(added, Frame::new(first)..Frame::new(first + 5));
     machine.assert_memory_adds_up();
+    // All that is left, and a frame more than that.
+    let left = 128 * FRAMES_PER_MB - 5;
+    let (asked_bytes, left_bytes) = ((left + 1) * 4096, left * 4096);
+    let refused = machine.kernel.hot_add(left + 1);
+    assert_eq!(refused, Err(OsError::NoRoomToAdd { asked_bytes, left_bytes }));
+    let added = machine.kernel.hot_add(left).expect("there is room");
+    assert_eq!(added, Frame::new(first + 5)..Frame::new(first + 5 + left));
+    let (asked_bytes, left_bytes) = (4096, 0);
+    let refused = machine.kernel.hot_add(1);
+    assert_eq!(refused, Err(OsError::NoRoomToAdd { asked_bytes, left_bytes }));
+    machine.assert_memory_adds_up();
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod areas;
 mod balloon;
 mod buddy;
 mod contiguity;
+mod exhausted;
 mod folios;
 mod interactions;
 mod khugepaged;

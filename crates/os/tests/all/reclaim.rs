@@ -154,6 +154,76 @@ fn advised_pages_go_first_and_without_swap() {
     }
 }
 
+/// One process of two has pages to drop, whichever it is.
+#[test]
+fn pages_of_the_first_or_the_last_process_are_dropped() {
+    for advising in [0, 1] {
+        let mut machine = swapping("base-pages", 64 * MB, 0);
+        machine.map(BASE, 80 * MB);
+        machine.event(switch(1));
+        machine.map(BASE, 80 * MB);
+        machine.event(switch(advising));
+        (0..100).for_each(|page| machine.write(BASE + page * PAGE));
+        machine.event(advise(BASE, 100 * PAGE, Advice::Free));
+        machine.event(switch(1 - advising));
+        let mut page = 0;
+        while machine.counter("free_bytes") >= 320 * PAGE {
+            machine.write(BASE + page * PAGE);
+            page += 1;
+        }
+        assert_eq!(machine.counter("reclaimed_advised_bytes"), 0);
+        machine.write(BASE + page * PAGE);
+        assert_eq!(machine.counter("reclaimed_advised_bytes"), 100 * PAGE, "{advising}");
+        machine.assert_memory_adds_up();
+    }
+}
+
+/// A page that was dropped, from memory or from swap, is a new page at its next touch.
+#[test]
+fn what_is_dropped_loses_its_content() {
+    let mut machine = touched(NEARLY_FULL - 1, 64 * MB);
+    let space = machine.kernel.current();
+    let places = [1, 2, 3].map(|index| BASE + index * PAGE);
+    for (content, place) in (70..).zip(places) {
+        machine.kernel.set_content(space, machine::page(place), content).unwrap();
+    }
+    let contents = |machine: &mut Machine| {
+        places.map(|place| {
+            machine.access(place, AccessKind::Read);
+            machine.kernel.content(space, machine::page(place)).unwrap()
+        })
+    };
+    assert_eq!(contents(&mut machine), [70, 71, 72]);
+    machine.event(advise(places[0], PAGE, Advice::Free));
+    machine.write(BASE + (NEARLY_FULL - 1) * PAGE);
+    // Page 1 is dropped, which does not suffice, and the region of the other two is swapped.
+    machine.write(BASE + NEARLY_FULL * PAGE);
+    assert_eq!(machine.counter("reclaimed_advised_bytes"), PAGE);
+    assert_eq!(machine.counter("swapped_bytes"), 511 * PAGE);
+    machine.event(advise(places[1], PAGE, Advice::Free));
+    let [dropped, dropped_from_swap, kept] = contents(&mut machine);
+    assert_ne!(dropped, 70);
+    assert_ne!(dropped_from_swap, 71);
+    assert_eq!(kept, 72);
+}
+
+/// A 1GB page is not swapped: hugetlb memory stays.
+#[test]
+fn a_1gb_page_stays_in_memory() {
+    let gigabyte = 1024 * MB;
+    let mut machine = swapping("huge-1g", gigabyte + 8 * MB, 2 * gigabyte);
+    machine.map(gigabyte, gigabyte);
+    machine.write(gigabyte);
+    machine.map(4 * gigabyte, 16 * MB);
+    (0..4096).for_each(|page| machine.write(4 * gigabyte + page * PAGE));
+    assert!(machine.counter("swap_outs") >= 2048);
+    assert_eq!(machine.counter("huge_pages"), 1);
+    assert_eq!(
+        machine.counter("mapped_bytes") + machine.counter("swapped_bytes"),
+        gigabyte + 16 * MB
+    );
+}
+
 #[test]
 fn advice_is_forgotten_with_the_pages() {
     let mut machine = swapping("base-pages", 64 * MB, 0);

@@ -6,7 +6,7 @@ use crate::machine::{
 use perforate_config::Size;
 use perforate_os::{FaultMap, FaultOutcome, HardFault, KernelConfig, OsError};
 use perforate_schemes::segment::SegmentOperation;
-use perforate_schemes::segment::{DirectSegments, SegmentError, SegmentState};
+use perforate_schemes::segment::{DirectSegments, SegmentError, SegmentRule, SegmentState};
 use perforate_types::{
     AccessKind, Advice, Frame, PageSize, Permissions, ProcessId, ProgramEvent, Shootdown, SpaceId,
     TableOperation, Update,
@@ -263,6 +263,31 @@ fn faulty_frames_escape_from_the_start() {
     machine.assert_memory_adds_up();
     machine.event(unmap(BASE, 252 * MB));
     assert_eq!(machine.kernel.zones().free_frames(), 65_534);
+}
+
+/// Pages whose place in the run is faulty keep their frames; the 2MB pages around them are split first.
+#[test]
+fn touched_pages_escape_where_the_run_is_faulty() {
+    // One in each 8MB: a run of 32MB contains four.
+    let faulty: Vec<u64> = (0..32).map(|number| number * 2048 + 515).collect();
+    let config =
+        KernelConfig { faulty: Some(FaultMap::Frames(faulty)), ..KernelConfig::new(MEMORY) };
+    let mut machine = Machine::configured("thp", config);
+    machine.event(populate(BASE, 32 * MB));
+    let before: Vec<_> =
+        (0..8192).map(|page| machine.frame(BASE + page * KB4).expect("populated")).collect();
+    let rule = SegmentRule { min_bytes: 16 * MB, faulty_pages: 4, ..SegmentRule::default() };
+    let made = machine.act(|kernel| kernel.create_segment(SPACE, Some(rule))).expect("a run");
+    assert_eq!((made.pages, made.escaped_pages), (8192, 4));
+    let first = made.frame.number();
+    for (page, frame) in (0..).zip(before) {
+        let place = first + page;
+        let expected = if place % 2048 == 515 { frame } else { place };
+        assert_eq!(machine.frame(BASE + page * KB4), Some(expected), "{page}");
+    }
+    assert_eq!(machine.kernel.work().large_pages_split, 4);
+    assert_eq!(machine.kernel.work().frames_migrated, 8192 - 4);
+    machine.assert_memory_adds_up();
 }
 
 #[test]

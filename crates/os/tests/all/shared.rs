@@ -140,6 +140,11 @@ fn a_gigabyte_is_joined_as_one() {
     let frame = touch(&mut machine, 0, GB + 5 * PAGE);
     assert_eq!(touch(&mut machine, 1, GB), frame - 5);
     assert_eq!(machine.counter("huge_pages"), 2);
+    // Its last page finds it as well.
+    machine.event(switch(1));
+    machine.event(advise(GB, GB, Advice::DontNeed));
+    assert_eq!(touch(&mut machine, 1, 2 * GB - PAGE), frame - 5 + (1 << 18) - 1);
+    assert_eq!(machine.counter("huge_pages"), 2);
     // A third process moves its view by 2MB: it can map 2MB pages of the same run.
     machine.event(switch(0));
     machine.event(fork(2));
@@ -292,6 +297,25 @@ fn a_private_page_in_the_others_large_page_is_not_joined() {
     machine.event(switch(0));
     let refused = machine.patch(BASE + 3 * PAGE);
     assert!(matches!(refused, Err(OsError::SharingDiffers { .. })), "{refused:?}");
+}
+
+/// What a third process has at the same place does not make the parent's private page shared.
+#[test]
+fn a_private_page_is_not_joined_because_another_has_shared_memory_there() {
+    let mut machine = parent_and_child("perforated", 2 * MB);
+    machine.event(switch(0));
+    machine.event(fork(2));
+    let block = touch(&mut machine, 0, BASE);
+    machine.map(BASE + 3 * PAGE, PAGE);
+    let private = touch(&mut machine, 0, BASE + 3 * PAGE);
+    for process in [1, 2] {
+        assert_eq!(touch(&mut machine, process, BASE), block);
+        assert_eq!(machine.counter("perforated_pages"), 1 + u64::from(process));
+    }
+    let shared = touch(&mut machine, 1, BASE + 3 * PAGE);
+    assert_ne!(shared, private);
+    assert_eq!(touch(&mut machine, 2, BASE + 3 * PAGE), shared);
+    assert_sound(&machine);
 }
 
 #[test]

@@ -115,6 +115,19 @@ fn exactly_these_frames_are_free() {
 }
 
 #[test]
+fn a_guests_memory_slots_are_where_its_snapshot_has_memory() {
+    let slots = |runs: &[(FrameState, u64)]| {
+        let slots = kernel(&snapshot(runs), "base-pages", config()).memory_slots();
+        slots.iter().map(|slot| slot.start.number()..slot.end.number()).collect::<Vec<_>>()
+    };
+    assert_eq!(slots(&[(Free, 2048)]), vec![0..2048; 1]);
+    assert_eq!(slots(&[(Free, 1000), (Absent, 24), (Free, 2048)]), [0..1000, 1024..3072]);
+    assert_eq!(slots(&[(Absent, 512), (Free, 700), (PageCache, 836)]), vec![512..2048; 1]);
+    let kernel = kernel(&small(), "base-pages", config());
+    assert_eq!(kernel.memory_slots().len(), 2);
+}
+
+#[test]
 fn retired_frames_of_a_snapshot_stay_out_of_use() {
     let snapshot = snapshot(&[(Reserved, 512), (Free, 400), (Retired, 112), (Free, 1024)]);
     let kernel = kernel(&snapshot, "thp", config());

@@ -144,14 +144,18 @@ mod tests {
         let endless = write("endless", b"", 0o755);
         let line = [b"#!", endless.as_encoded_bytes()].concat();
         write("endless", &line, 0o755);
-        assert!(message(&endless).contains("a script of a script"));
+        let whole = |name: &OsStr, problem: &str| {
+            assert_eq!(message(name), format!("{}: {problem}", name.display()));
+        };
+        whole(&endless, &format!("a script of a script, more than {MAX_INTERPRETERS} times"));
         let lost = write("lost", b"#!/no/such/interpreter -x\n", 0o755);
-        assert!(message(&lost).contains("/no/such/interpreter: not found"));
+        assert_eq!(message(&lost), "/no/such/interpreter: not found");
         assert!(message(&write("text", b"hello", 0o755)).contains("not a program"));
-        assert!(message(&write("plain", b"#!/bin/sh\n", 0o644)).contains("not executable"));
-        assert!(message(folder.path().as_os_str()).contains("a directory"));
-        let missing = folder.path().join("missing").into_os_string();
-        assert!(message(&missing).ends_with("missing: not found"));
+        whole(&write("plain", b"#!/bin/sh\n", 0o644), "not executable (chmod +x makes it so)");
+        whole(folder.path().as_os_str(), "a directory, not a program");
+        whole(folder.path().join("missing").as_os_str(), "not found");
+        whole(Path::new(&lost).join("child").as_os_str(), "Not a directory (os error 20)");
+        assert_eq!(find_program(&[]).unwrap_err().to_string(), RecordError::NoProgram.to_string());
         assert_eq!(message(OsStr::new("no-such-program")), "no-such-program: not found in PATH");
     }
 

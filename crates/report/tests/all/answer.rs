@@ -340,6 +340,8 @@ fn the_first_sentence_says_that_the_recording_ended_early() {
     let later = text(json!({"is_cut_off": true, "instructions_skipped": 3_000_000}));
     assert!(later.contains("In 12k instructions after its first 3M with 4KB"), "{later}");
     assert!(text(json!({})).contains("With 4KB pages, free address"));
+    let whole = text(json!({"is_cut_off": false, "instructions_skipped": 3_000_000}));
+    assert!(whole.contains("With 4KB pages, free address"), "{whole}");
 }
 
 /// Large pages that the program itself forbids are not for want of contiguous memory.

@@ -174,3 +174,54 @@ fn what_is_no_snapshot_is_refused() {
     assert!(snapshot_table(&snapshot, 100).lines().count() < 200);
     assert!(snapshot_html(&snapshot, &ReportOptions::default()).len() < 1 << 20);
 }
+
+/// Numbers of frames that stay in a block are told by powers of two: 1, 2, 3 to 4, up to 257 to 512.
+#[test]
+fn blocks_for_perforated_pages_are_told_by_the_frames_that_stay() {
+    let holes = HOST.replace("[0,1,0,0,0,0,0,0,0,0]", "[2,3,0,4,0,0,0,0,0,1]");
+    let text = snapshot_table(&read_snapshot(&holes).unwrap(), 100);
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let rows: Vec<String> = text.lines().map(words).collect();
+    let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+    let told: Vec<_> = rows.iter().filter(|row| row.contains("that stay")).copied().collect();
+    assert_eq!(
+        told,
+        [
+            "perforated pages with 1 frame that stays 2 25.0 %",
+            "perforated pages with 2 frames that stay 3 37.5 %",
+            "perforated pages with 5–8 frames that stay 4 50.0 %",
+            "perforated pages with 257–512 frames that stay 1 12.5 %",
+        ]
+    );
+}
+
+/// The 24 areas with most resident memory, the largest first, and the sum of those beyond.
+#[test]
+fn areas_beyond_those_shown_are_summed() {
+    let areas = |count: u64| {
+        let area = |number: u64| {
+            format!(
+                r#"{{"start":"0x{number}000","permissions":"rw-p","name":"area {number}","mapped_bytes":{},
+                "resident_bytes":{},"swapped_bytes":4096,"large_bytes":1024}}"#,
+                number << 20,
+                number << 12,
+            )
+        };
+        let areas: Vec<String> = (1..=count).map(area).collect();
+        let start = PROCESS.find("{\"start\"").unwrap();
+        let end = PROCESS.find("],\n\"totals\"").unwrap();
+        format!("{}{}{}", &PROCESS[..start], areas.join(","), &PROCESS[end..])
+    };
+    let rows = |count| {
+        let text = snapshot_table(&read_snapshot(&areas(count)).unwrap(), 100);
+        let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        text.lines().map(words).skip_while(|line| !line.starts_with("area may")).skip(2).collect()
+    };
+    let all: Vec<String> = rows(27);
+    assert_eq!(all[0], "0x27000 rw-p 27.0 MB 108 KB 4.00 KB 1.00 KB area 27", "{all:?}");
+    assert_eq!(all[23], "0x4000 rw-p 4.00 MB 16.0 KB 4.00 KB 1.00 KB area 4");
+    assert_eq!(all[24], "3 more 6.00 MB 24.0 KB 12.0 KB 3.00 KB");
+    assert!(all[25].starts_with("all 8.00 KB 4.00 KB"), "{}", all[25]);
+    let shown: Vec<String> = rows(24);
+    assert!(shown[23].starts_with("0x1000 ") && shown[24].starts_with("all "), "{shown:?}");
+}

@@ -370,4 +370,26 @@ mod tests {
         let neighbour = host.look_at(SPACE, VirtualPage::new(0x206)).unwrap();
         assert_ne!(neighbour.allows & allow::DIRTY, 0, "the 2MB page is dirty");
     }
+
+    /// Other address spaces of the host, such as its own processes, have ordinary tables.
+    #[test]
+    fn other_address_spaces_are_walked_in_tables_of_four_levels() {
+        let (space, geometry) = (SpaceId(1), TlbGeometry { entries: 16, ways: 4 });
+        let flat = Flat::new(PhysicalAddress::new(TABLE), 4096, SPACE);
+        let mut mmu = Mmu::new(&MmuConfig::plain(geometry, geometry), Box::new(flat)).unwrap();
+        let page = VirtualPage::new(5);
+        for (level, frame) in [(4, 0x10), (3, 0x11), (2, 0x12), (1, 0x13)] {
+            let frame = Frame::new(frame);
+            mmu.apply(&TableOperation::AddNode { space, level, page, frame, branch: 0 }.into());
+        }
+        let (size, frame, permissions) = (PageSize::Size4K, Frame::new(0x777), ALL);
+        mmu.apply(&TableOperation::Map { space, page, size, frame, permissions }.into());
+        mmu.apply(&map(5, size, 0x888).into());
+        mmu.switch(space);
+        let (found, reads) = load(&mut mmu, 5);
+        assert_eq!((found, reads.len()), (Ok(0x777), 4));
+        assert_eq!(reads[3], (Purpose::Level1, (0x13 << 12) + 5 * 8));
+        mmu.switch(SPACE);
+        assert_eq!(load(&mut mmu, 5), (Ok(0x888), vec![(Purpose::Level1, TABLE + 5 * 8)]));
+    }
 }

@@ -3,9 +3,9 @@
 use perforate_mmu::{Case, Host, Mmu, MmuConfig, Nested, Radix, TlbGeometry};
 use perforate_os::{Kernel, KernelConfig};
 use perforate_types::{
-    AccessKind, Action, Advice, Backing, Counters, Frame, PageSize, Permissions, PhysicalAddress,
-    ProcessId, ProgramEvent, Purpose, SpaceId, Steps, TableOperation, ThreadId, Unit,
-    VirtualAddress, VirtualPage,
+    AccessKind, Action, Advice, Backing, Counters, FormatOperation, Frame, PageRun, PageSize,
+    Permissions, PhysicalAddress, ProcessId, ProgramEvent, Purpose, SpaceId, Steps, TableOperation,
+    ThreadId, Unit, VirtualAddress, VirtualPage, Written,
 };
 
 use super::dimension::Ranged;
@@ -440,4 +440,60 @@ fn reads(steps: &Steps) -> Vec<u64> {
         _ => None,
     };
     steps.background().iter().filter_map(|step| read(step.action)).collect()
+}
+
+/// Each core has a range TLB of its own. The new core starts with a copy of the first one's.
+#[test]
+fn every_core_has_its_range_tlb() {
+    let mut system = System::new(64 * MB);
+    system.map(BASE, MB);
+    system.mmu.set_cores(3);
+    for core in [1, 0, 2] {
+        system.mmu.run_on(core);
+        system.mmu.switch(system.kernel.current());
+        assert_eq!(system.load(FIRST), WALK, "core {core}");
+        assert_eq!(system.load(FIRST + 1), RANGE_TLB, "core {core}");
+    }
+    assert_eq!(system.uses(), [3.0, 3.0, 3.0]);
+    // A shootdown reaches the copies of all cores.
+    system.event(&ProgramEvent::Unmap { start: VirtualAddress::new(BASE), length: MB });
+    for core in [1, 0, 2] {
+        system.mmu.run_on(core);
+        assert_eq!(system.load(FIRST + 2), None, "core {core}");
+    }
+}
+
+/// Without address-space tags, a switch of the address space empties the range TLB with the other TLBs.
+#[test]
+fn an_untagged_range_tlb_is_flushed_at_a_switch() {
+    for (tagged, second) in [(true, RANGE_TLB), (false, WALK)] {
+        let mut system = System::new(64 * MB);
+        let mut config = config(32);
+        config.tlb.tagged = tagged;
+        let ranged = Ranged::new(Box::new(Radix::new()), 32);
+        system.mmu = Mmu::new(&config, Box::new(ranged)).expect("a unit");
+        let space = system.kernel.current();
+        system.mmu.switch(space);
+        system.map(BASE, MB);
+        assert_eq!(system.load(FIRST), WALK);
+        for other in [SpaceId(space.0 + 1), space] {
+            system.mmu.switch(other);
+        }
+        assert_eq!(system.load(FIRST + 1), second, "{tagged}");
+    }
+}
+
+/// Ranges repeat mappings of the page tables, so that no operation on their table changes a translation.
+#[test]
+fn operations_on_the_table_tell_a_hypervisor_what_they_write() {
+    let (space, frame) = (SpaceId(3), Frame::new(0x500));
+    let words = [7].into();
+    for (operation, written, table) in [
+        (RangeOperation::Root { space, root: Some(frame) }, Written::Registers(1), None),
+        (RangeOperation::Node { space, frame, words }, Written::Copy, Some(frame)),
+        (RangeOperation::Clear { space, frame }, Written::Copy, None),
+    ] {
+        assert_eq!(operation.pages(), PageRun::new(space, VirtualPage::new(0), 0));
+        assert_eq!((operation.written(), operation.table()), (written, table), "{operation:?}");
+    }
 }

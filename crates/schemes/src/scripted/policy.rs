@@ -290,3 +290,123 @@ fn advice(attributes: &Attributes) -> &'static str {
         LargePageAdvice::Refused => "nohugepage",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use perforate_os::PromotionPrice;
+
+    use super::*;
+
+    fn policy(text: &str, tables: Tables) -> Scripted {
+        Scripted::new(Script::compile("test", text).expect("a script"), tables, true)
+    }
+
+    fn questions(policy: &Scripted) -> f64 {
+        let mut out = Counters::default();
+        policy.counters(&mut out);
+        assert_eq!(
+            out.get("policy_operations") > Some(0.0),
+            out.get("policy_questions") > Some(0.0)
+        );
+        out.get("policy_questions").expect("it is counted")
+    }
+
+    fn holes(count: usize) -> HoleSet {
+        (0..count).collect()
+    }
+
+    /// Whole blocks are used without a question, and others never become large pages without holes. The
+    /// same question in succession is asked once.
+    #[test]
+    fn a_script_is_asked_about_blocks_with_holes() {
+        let text = r#"fn with_holes(block) {
+            if !block.aged { return "lazy"; }
+            if block.holes == 3 { "lazy" } else { block.holes < 5 && block.regions_with_holes == 1 }
+        }"#;
+        let script = policy(text, Tables::Perforated);
+        let with = |allocation| BlockUse::WithHoles(allocation);
+        for (number, expected, asked) in [
+            (0, BlockUse::Large, 0.0),
+            (HoleSet::SUBPAGES, BlockUse::Pages, 0.0),
+            (4, with(HoleAllocation::Eager), 1.0),
+            (4, with(HoleAllocation::Eager), 1.0),
+            (3, with(HoleAllocation::Lazy), 2.0),
+            (4, with(HoleAllocation::Eager), 3.0),
+            (5, BlockUse::Pages, 4.0),
+            (5, BlockUse::Pages, 4.0),
+        ] {
+            assert_eq!(script.use_block(&holes(number)), expected, "{number}");
+            assert_eq!(questions(&script), asked, "{number}");
+        }
+        let ordinary = policy(text, Tables::Ordinary);
+        assert_eq!(
+            [0, 4].map(|number| ordinary.use_block(&holes(number))),
+            [BlockUse::Large, BlockUse::Pages]
+        );
+        assert_eq!((questions(&ordinary), ordinary.hole_rule().is_none()), (0.0, true));
+        assert_eq!(ordinary.describe(), "scripted:test");
+    }
+
+    #[test]
+    fn a_script_patches_and_demotes_or_nothing_does() {
+        let text = "fn patch(frames) { frames < 7 } fn demote(block) { block.holes > 7 }";
+        let script = policy(text, Tables::Perforated);
+        let rule = script.hole_rule().expect("it has holes");
+        assert!(!rule.reserves());
+        assert_eq!([6, 7].map(|frames| rule.patches(frames)), [true, false]);
+        assert_eq!([7, 8].map(|number| rule.demotes(&holes(number))), [false, true]);
+        assert_eq!(questions(&script), 4.0);
+        let silent = policy("fn reclaim(victim) { false }", Tables::Perforated);
+        let rule = silent.hole_rule().expect("it has holes");
+        assert_eq!(
+            (rule.patches(0), rule.demotes(&holes(400)), questions(&silent)),
+            (false, false, 0.0)
+        );
+        assert_eq!(silent.use_block(&holes(1)), BlockUse::Pages);
+    }
+
+    /// After the first failure the script is not called again, and the defaults hold.
+    #[test]
+    fn a_script_that_failed_is_asked_no_more() {
+        let script = policy("fn patch(frames) { 10 / (7 - frames) > 5 }", Tables::Perforated);
+        assert!(script.patches(6) && script.failure().is_none());
+        assert!(!script.patches(7));
+        let failure = script.failure().expect("a division by 0").to_string();
+        assert!(!script.patches(6), "it would say yes");
+        assert_eq!((script.failure().unwrap().to_string(), questions(&script)), (failure, 1.0));
+    }
+
+    /// Prices of the ways to promote a region; without a script's word, the cheapest of those that the policy has.
+    #[test]
+    fn a_script_chooses_among_the_possible_promotions() {
+        let price = |frames_copied, frames_migrated, frames_zeroed| {
+            Some(PromotionPrice { frames_copied, frames_migrated, frames_zeroed, holes: holes(2) })
+        };
+        let mut choices =
+            PromotionChoices { pages_absent: 12, pages_shared: 3, ..PromotionChoices::default() };
+        choices.prices[Promotion::Collapse as usize] = price(9, 0, 0);
+        choices.prices[Promotion::PunchAround as usize] = price(0, 5, 1);
+        let names = "fn promote(region, ways) {
+            if region.pages_present != 500 || region.pages_absent != 12 || region.pages_shared != 3 { return; }
+            for way in ways { if way.WHAT { return way.name; } }
+        }";
+        for (what, tables, expected) in [
+            ("frames_copied == 9", Tables::Perforated, Some(Promotion::Collapse)),
+            ("frames_migrated == 5", Tables::Perforated, Some(Promotion::PunchAround)),
+            ("frames_zeroed == 1", Tables::Perforated, Some(Promotion::PunchAround)),
+            ("holes == 2", Tables::Perforated, Some(Promotion::Collapse)),
+            ("name == \"punch_around\"", Tables::Perforated, Some(Promotion::PunchAround)),
+            ("name == \"punch_in_place\"", Tables::Perforated, None),
+            ("frames_migrated == 5", Tables::Ordinary, None),
+            ("name == \"collapse\"", Tables::Ordinary, Some(Promotion::Collapse)),
+        ] {
+            let script = policy(&names.replace("WHAT", what), tables);
+            assert_eq!(script.promote(&choices), expected, "{what}");
+            assert_eq!((questions(&script), script.failure()), (1.0, None), "{what}");
+        }
+        let silent = policy("fn reclaim(victim) { false }", Tables::Perforated);
+        assert_eq!(silent.promote(&choices), Some(Promotion::Collapse), "no others without a word");
+        assert_eq!(silent.promotions(), [Promotion::Collapse]);
+        assert_eq!(questions(&silent), 0.0);
+    }
+}

@@ -36,7 +36,14 @@ fn count(mmu: &Mmu, name: &str) -> f64 {
 /// Page 37 is the sixth of virtual block 1, which is B-block 3 of the slice.
 #[test]
 fn one_walk_serves_the_whole_superpage() {
-    let mut mmu = native(MODE, 4, &[superpage(MODE, 0, 0, SELECTION)]);
+    let changes = [superpage(MODE, 0, 0, SELECTION)];
+    let mut steps = Steps::new();
+    let mut cold = native(MODE, 4, &changes);
+    cold.translate(AccessKind::Read, page(0).address(), &mut steps).unwrap();
+    let fill = Action::Fill { unit: Unit::SidebandTlb, slot: 0 };
+    let mut filled = steps.as_slice().iter().chain(steps.background());
+    assert!(filled.any(|step| step.action == fill));
+    let mut mmu = native(MODE, 4, &changes);
     assert_eq!(load(&mut mmu, 0).reads, walk_to(0));
     let mut steps = Steps::new();
     mmu.translate(AccessKind::Read, page(37).address(), &mut steps).unwrap();

@@ -12,8 +12,8 @@ use perforate_mmu::{
 use perforate_schemes::gap_tolerant::GapTolerantRadix;
 use perforate_schemes::gap_tolerant::SuperpageOperation;
 use perforate_types::{
-    AccessKind, Frame, GapTolerance, GuestFrame, PageSize, Purpose, Shootdown, SpaceId,
-    TableOperation, Unit, Update, VirtualPage,
+    AccessKind, Action, Frame, GapTolerance, GuestFrame, PageSize, Purpose, Shootdown, SpaceId,
+    Steps, TableOperation, Unit, Update, VirtualPage,
 };
 
 use super::address_spaces::*;
@@ -276,4 +276,37 @@ fn a_store_dirties_the_entries_of_guest_and_host() {
     assert_eq!(is_dirty(&mmu, 3 * 16), (false, true));
     assert_eq!(access(&mut mmu, AccessKind::Write, page(17)).frame, Ok(selected(mode, 3 * 16 + 1)));
     assert_eq!(is_dirty(&mmu, 3 * 16), (true, true));
+}
+
+/// A guest's TLB of gap-tolerant entries ends the guest's dimension of a walk at its start: only the data is
+/// located in the host. A store through the entry sets its dirty bit.
+#[test]
+fn a_guests_tlb_of_whole_superpages_takes_the_place_of_its_tables() {
+    let mode = GapTolerance::SINGLE_4M;
+    let tables = GapTolerantRadix::with_native_tlb(mode, TlbGeometry { entries: 4, ways: 4 });
+    let changes = vec![superpage(mode, 0, 0, SELECTION)];
+    let mut mmu = unit(&virtualized(0, 0), (Box::new(tables), changes), host_of_pages());
+    let cold = load(&mut mmu, 0);
+    assert_eq!((cold.frame, cold.reads.len()), (Ok(scattered(32)), 3 * 5 + 4));
+    for (index, kind, dirty) in [(1, AccessKind::Read, false), (2, AccessKind::Write, true)] {
+        let mut steps = Steps::new();
+        let found = mmu.translate(kind, page(index).address(), &mut steps).unwrap();
+        assert_eq!(found.physical.page().number(), scattered(32 + index));
+        let mut reads = 0;
+        let mut others = Vec::new();
+        for step in steps.as_slice() {
+            match (step.purpose.is_host(), step.action) {
+                (true, Action::Read { .. }) => reads += 1,
+                (_, Action::Hit { unit: Unit::SidebandTlb, .. } | Action::Select) => {
+                    others.push((step.purpose, step.action));
+                }
+                _ => {}
+            }
+        }
+        let hit = Action::Hit { unit: Unit::SidebandTlb, slot: 0 };
+        assert_eq!(others, [(Purpose::Page, hit), (Purpose::Page, Action::Select)]);
+        assert_eq!(reads, 4, "the data is located by a walk of the host");
+        let known = mmu.dimension().look_at(SPACE, page(index)).unwrap();
+        assert_eq!(known.allows & perforate_mmu::allow::DIRTY != 0, dirty);
+    }
 }

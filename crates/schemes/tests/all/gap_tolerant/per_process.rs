@@ -21,8 +21,8 @@ fn two_processes(native: bool) -> Mmu {
     };
     let mut mmu = Mmu::new(&config(8), Box::new(tables)).unwrap();
     for (space, mode, first, slice) in [
-        (LARGE, GapTolerance::SINGLE_4M, 0x10, 0),
         (SMALL, GapTolerance::SINGLE_1M, 0x20, 0x1_0000),
+        (LARGE, GapTolerance::SINGLE_4M, 0x10, 0),
     ] {
         let mut apply = |operation: TableOperation| mmu.apply(&operation.into());
         apply(TableOperation::SetControl { space, control: mode.control() });

@@ -1,7 +1,10 @@
 //! Walks without walk caches: addresses and order of reads, and resulting frames.
 
 use perforate_mmu::PageFault;
-use perforate_types::{AccessKind, Counters, GapTolerance, Purpose, Steps};
+use perforate_types::{
+    AccessKind, Counters, Frame, GapTolerance, PageSize, Permissions, PhysicalAddress, Purpose,
+    Steps, TableOperation,
+};
 
 use super::address_spaces::*;
 
@@ -167,4 +170,28 @@ fn prefix_sums_lead_across_the_middle_of_a_selection() {
     // Bits 16 to 47 are set: S₃ is 16, and from block 16 on the fifth byte is selected.
     assert_eq!([14, 15].map(|block| frame(block * 8)), [Ok(30 * 8), Ok(31 * 8)]);
     assert_eq!(frame(256), Ok(512 + 16 * 8));
+}
+
+/// A page of 1GB beside the superpages ends the walk at level 3. A store that it does not allow leaves it clean.
+#[test]
+fn a_page_of_1gb_ends_the_walk_above_the_directory() {
+    for (permissions, kind, is_dirty) in [
+        (RW, AccessKind::Read, false),
+        (RW, AccessKind::Write, true),
+        (Permissions::READ, AccessKind::Read, false),
+        (Permissions::READ, AccessKind::Write, false),
+    ] {
+        let (space, size) = (SPACE, PageSize::Size1G);
+        let (first, frame) = (page(1 << 18), Frame::new(3 << 18));
+        let large = TableOperation::Map { space, page: first, size, frame, permissions };
+        let mut mmu = unit(GapTolerance::SINGLE_2M, 4, &[large.into()]);
+        let found = access(&mut mmu, kind, first.add(777));
+        let is_allowed = permissions == RW || kind == AccessKind::Read;
+        assert_eq!(found.frame.ok(), is_allowed.then_some((3 << 18) + 777));
+        let entry = (LEVEL3 << 12) + 2 * 8;
+        let reads = vec![(Purpose::Level4, ROOT << 12), (Purpose::Level3, entry)];
+        assert_eq!((found.reads, found.selections), (reads, 0));
+        let word = mmu.dimension().memory().word(PhysicalAddress::new(entry));
+        assert_eq!((word >> 5 & 1, word >> 6 & 1), (1, u64::from(is_dirty)));
+    }
 }

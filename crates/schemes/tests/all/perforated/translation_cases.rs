@@ -459,3 +459,18 @@ fn shadow_entries_are_kept_where_there_may_be_holes() {
         assert_eq!(kept(&mmu), expected, "sub-page {subpage}");
     }
 }
+
+/// The bitmap has a word for each eighth of the page.
+#[test]
+fn the_written_bitmap_has_the_holes_of_every_region() {
+    let mut mmu = perforated(BitmapLoading::Filtered);
+    for subpage in [64 + 63, 2 * 64, 5 * 64 + 7, 511] {
+        mmu.apply(&PerforatedOperation::Punch { space: SPACE, page: page(subpage) }.into());
+    }
+    let bitmap = |mmu: &Mmu, page| mmu.dimension().holes().unwrap().written_bitmap(SPACE, page);
+    let expected = [0b11, 1 << 63, 1, 0, 0, 1 << 7, 0, 1 << 63];
+    assert_eq!(bitmap(&mmu, page(100)), Some(expected));
+    mmu.apply(&PerforatedOperation::Patch { space: SPACE, page: page(511) }.into());
+    assert_eq!(bitmap(&mmu, page(511)).map(|words| words[7]), Some(0));
+    assert_eq!(bitmap(&mmu, page(512)), None, "nothing is mapped there");
+}
