@@ -188,7 +188,7 @@ fn translation(random: &mut Random, (unit, first): (Unit, u32)) -> Steps {
             if *level == Purpose::Level2 && is_one_in(random, 3) {
                 // A third read at once is more than walkers usually make.
                 for _ in 0..one_of(random, &[1, 1, 1, 2]) {
-                    let shadow = read(random);
+                    let shadow = if is_one_in(random, 3) { entry } else { read(random) };
                     steps.beside(Purpose::Shadow, shadow);
                 }
             }
