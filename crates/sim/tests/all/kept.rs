@@ -9,7 +9,7 @@ use perforate_sim::{
 };
 use perforate_types::Random;
 
-const RUNS: u64 = 80;
+const RUNS: u64 = 48;
 
 const MACHINES: [&str; 6] = [
     Machine::DEFAULT,
