@@ -45,11 +45,12 @@ impl Workload {
     /// Creates a workload from its name, and the other programs, threads and limits in the options.
     pub fn new(name: String, placement: &PlacementOptions) -> Self {
         let processors = placement.processors();
+        let window = Some(processors.side_by_side).filter(|&window| window > 0);
         Self {
             name,
             threads: u16::try_from(placement.threads.get()).unwrap_or(u16::MAX),
             beside: placement.beside.as_deref().map(Self::list).unwrap_or_default(),
-            side_by_side: processors.are_several().then_some(processors.side_by_side),
+            side_by_side: window.filter(|_| processors.are_several()),
             advised: placement.madvise.clone().unwrap_or_default(),
             skip: placement.skip.get(),
             instructions: placement.instructions.map(Count::get),
@@ -262,6 +263,24 @@ mod tests {
         let all = hint("zzzzzzzzzzzz");
         assert!(all.contains("; workloads are ") && all.contains("random, "), "{all}");
         assert!(all.ends_with("; another trace is given by its path"), "{all}");
+    }
+
+    /// Only several hardware threads run side by side; 0 keeps the order of the recording.
+    #[test]
+    fn threads_run_side_by_side_within_a_window_of_instructions() {
+        for (cores, side_by_side, expected) in
+            [(2, 5_000, Some(5_000)), (2, 1, Some(1)), (2, 0, None), (1, 5_000, None)]
+        {
+            let placement = PlacementOptions {
+                cores: Count::new(cores),
+                side_by_side: Count::new(side_by_side),
+                instructions: Some(Count::new(1_000)),
+                ..PlacementOptions::default()
+            };
+            let workload = Workload::new("random:size=1M".into(), &placement);
+            assert_eq!(workload.side_by_side, expected, "{cores} cores");
+            assert_eq!(count(&workload), 1_000);
+        }
     }
 
     #[test]

@@ -176,4 +176,24 @@ mod tests {
         (12..20).for_each(|record| assert_eq!(ring.push(record * 10), record));
         assert_eq!((ring[4], ring.oldest(1)[0][0]), (40, 40));
     }
+
+    #[test]
+    fn numbers_go_on_from_0_before_the_number_that_stands_for_none() {
+        let mut ring = Ring::new(8);
+        // Four records end just below the number that is left out; five would not.
+        for (next, records, expected) in
+            [(NONE - 5, 4, NONE - 5), (NONE - 4, 4, 0), (NONE - 1, 4, 0), (7, 4, 7)]
+        {
+            ring.next = next;
+            ring.prepare(records);
+            assert_eq!(ring.next(), expected, "{records} from {next}");
+            ring.take(records);
+            assert_eq!(ring.next(), expected + records);
+        }
+        ring.next = NONE - 1;
+        assert_eq!((ring.push(1), ring.push(2)), (NONE - 1, 0));
+        assert_eq!(further_back(3, NONE - 4, 1), NONE - 4);
+        assert_eq!(further_back(3, 1, NONE - 4), NONE - 4);
+        assert_eq!(further_back(9, 4, 5), 4);
+    }
 }

@@ -184,7 +184,7 @@ impl Hierarchy {
             }
             State::Wanted if at.asks_at_once => {
                 if fill.below.is_here() && at.below != MEMORY {
-                    return Some(self.complete_at_once(agenda, id, found));
+                    return Some(self.complete_at_once(id, found));
                 }
                 fill.state = State::OnItsWay;
                 if let Some(ready) = self.read_below(agenda, id, found) {
@@ -205,19 +205,18 @@ impl Hierarchy {
     }
 
     /// Completes a fill that no party waits for, whose cache sends its misses below at once, here at cycle
-    /// `asked`, and whose next level has the line. Returns the arrival.
+    /// `asked`, and whose next level has the line: a fill of the L1I or of the walkers' own cache, which evict no
+    /// dirty lines. Returns the arrival.
     #[inline(always)]
-    fn complete_at_once(&mut self, agenda: &Agenda, id: u32, asked: u64) -> u64 {
+    fn complete_at_once(&mut self, id: u32, asked: u64) -> u64 {
         let fill = &mut self.fills[id];
         let at = &self.levels[usize::from(fill.level)];
         let (below, response) = (at.below, at.response);
         let ready = asked + self.levels[below].latency + response;
         (fill.state, fill.from) = (State::Timed, below as u8);
         (fill.since, fill.ready) = (asked, ready);
+        debug_assert_eq!(fill.writes, NO_LINE, "no store writes to a cache of code or of walkers");
         self.levels[usize::from(fill.level)].statistics.mshr_cycles += ready - asked;
-        if fill.writes != NO_LINE {
-            self.dram.write(fill.writes, ready, agenda.now);
-        }
         ready
     }
 

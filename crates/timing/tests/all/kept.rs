@@ -54,6 +54,17 @@ fn machine(random: &mut Random) -> TimingConfig {
         caches.l2.mshrs = l1i + caches.l1d.mshrs + random.below(5) as u32;
         caches.l2.prefetcher = Prefetcher::None;
     }
+    // A last-level cache whose MSHRs just suffice for all above, or are one too few.
+    let is_enough = is_one_in(random, 2);
+    let spare = random.below(4) as u32;
+    if let Some(llc) = caches.llc.as_mut().filter(|_| is_enough) {
+        llc.mshrs = caches.l2.mshrs + spare;
+        llc.prefetcher = Prefetcher::None;
+    }
+    if let Some(own) = caches.walker.as_mut().filter(|_| is_enough) {
+        own.mshrs = 1 + spare;
+        own.prefetcher = Prefetcher::None;
+    }
     let core = &mut config.core;
     (core.width, core.retire_width) = one_of(random, &[(4, 4), (2, 3), (1, 1), (6, 8)]);
     core.reorder_buffer_entries = one_of(random, &[8, 24, 64, 200]);
@@ -61,6 +72,10 @@ fn machine(random: &mut Random) -> TimingConfig {
     core.store_queue_entries = one_of(random, &[2, 5, 40]);
     core.scheduler_entries = one_of(random, &[None, Some(4), Some(12), Some(40)]);
     core.fetch_queue_entries = one_of(random, &[4, 16, 120]);
+    core.frequency_ghz = one_of(random, &[1.0, 1.0, 0.7, 2.3]);
+    core.integer_cycles = one_of(random, &[1, 1, 2]);
+    [core.multiply_cycles, core.divide_cycles, core.float_cycles] =
+        one_of(random, &[[3, 20, 4], [5, 9, 2]]);
     let walker = &mut config.walker;
     walker.walkers = one_of(random, &[1, 1, 2, 4]);
     walker.bitmap_reader = one_of(random, &[BitmapReader::Walker, BitmapReader::L2Tlb]);
@@ -70,12 +85,22 @@ fn machine(random: &mut Random) -> TimingConfig {
     }
     walker.walk_cache_miss_cycles = one_of(random, &[None, Some(3)]);
     walker.read_overhead_cycles = one_of(random, &[0, 2]);
-    walker.nested_tlb_cycles = 2;
-    config.branch_predictor.mispredict_penalty_cycles = one_of(random, &[0, 7, 15]);
-    config.branch_predictor.table_entries = 64;
+    [walker.l2_tlb_cycles, walker.walk_cache_cycles, walker.nested_tlb_cycles] =
+        one_of(random, &[[9, 1, 2], [9, 1, 2], [7, 2, 1], [1, 0, 5]]);
+    [walker.segment_check_cycles, walker.selection_cycles] = one_of(random, &[[1, 3], [2, 5]]);
+    let predictor = &mut config.branch_predictor;
+    predictor.mispredict_penalty_cycles = one_of(random, &[0, 7, 15]);
+    predictor.table_entries = one_of(random, &[16, 64]);
+    predictor.history_bits = one_of(random, &[0, 5, 10]);
+    predictor.indirect_entries = one_of(random, &[4, 64]);
+    predictor.return_stack_entries = one_of(random, &[1, 3, 16]);
+    predictor.perfect = is_one_in(random, 10);
     let dram = &mut config.dram;
     (dram.channels, dram.banks_per_rank) = one_of(random, &[(1, 4), (2, 8), (16, 16)]);
+    dram.ranks_per_channel = one_of(random, &[1, 1, 3]);
     dram.row_bytes = one_of(random, &[64, 256, 1024]);
+    [dram.precharge_ns, dram.activate_ns, dram.row_open_ns] =
+        one_of(random, &[[15.0, 14.0, 32.0], [9.0, 11.0, 60.0], [0.0, 0.0, 0.0]]);
     config
 }
 
@@ -104,14 +129,18 @@ fn translation(random: &mut Random, (unit, first): (Unit, u32)) -> Steps {
     } else {
         steps.then(Purpose::Page, Action::Miss { unit: Unit::L2Tlb });
         if is_one_in(random, 5) {
-            let action = hit(random, Unit::SidebandTlb);
+            let unit = one_of(random, &[Unit::SidebandTlb, Unit::HostSidebandTlb]);
+            let action = hit(random, unit);
             steps.beside(Purpose::Page, action);
+            let slot = slot(random, unit);
+            steps.beside(Purpose::Page, Action::Fill { unit, slot });
         }
         if is_one_in(random, 5) {
             steps.then(Purpose::Page, Action::Check);
         }
-        let levels = [Purpose::Level4, Purpose::Level3, Purpose::Level2, Purpose::Level1];
-        let first = random.below(4) as usize;
+        let levels =
+            [Purpose::Level5, Purpose::Level4, Purpose::Level3, Purpose::Level2, Purpose::Level1];
+        let first = random.below(6).saturating_sub(1) as usize;
         let action = match is_one_in(random, 2) {
             true => hit(random, Unit::WalkCache),
             false => Action::Miss { unit: Unit::WalkCache },
@@ -125,9 +154,29 @@ fn translation(random: &mut Random, (unit, first): (Unit, u32)) -> Steps {
                     steps.then(Purpose::HostPage, action);
                 } else {
                     steps.then(Purpose::HostPage, Action::Miss { unit: Unit::NestedTlb });
-                    for purpose in [Purpose::HostLevel2, Purpose::HostLevel1] {
-                        let read = read(random);
-                        steps.then(purpose, read);
+                    if is_one_in(random, 3) {
+                        let hit = hit(random, Unit::HostWalkCache);
+                        steps.then(Purpose::HostLevel2, hit);
+                    }
+                    let levels = [
+                        Purpose::HostLevel5,
+                        Purpose::HostLevel4,
+                        Purpose::HostLevel3,
+                        Purpose::HostLevel2,
+                        Purpose::HostLevel1,
+                    ];
+                    for purpose in &levels[one_of(random, &[0, 2, 3, 3, 4])..] {
+                        let entry = read(random);
+                        steps.then(*purpose, entry);
+                        if *purpose == Purpose::HostLevel2 && is_one_in(random, 6) {
+                            let shadow = read(random);
+                            steps.beside(Purpose::HostShadow, shadow);
+                        }
+                    }
+                    if is_one_in(random, 8) {
+                        let [bitmap, hole] = [(); 2].map(|()| read(random));
+                        steps.then(Purpose::HostBitmap, bitmap);
+                        steps.then(Purpose::HostHole, hole);
                     }
                     let unit = Unit::NestedTlb;
                     let slot = slot(random, unit);
@@ -137,8 +186,11 @@ fn translation(random: &mut Random, (unit, first): (Unit, u32)) -> Steps {
             let entry = read(random);
             steps.then(*level, entry);
             if *level == Purpose::Level2 && is_one_in(random, 3) {
-                let shadow = read(random);
-                steps.beside(Purpose::Shadow, shadow);
+                // A third read at once is more than walkers usually make.
+                for _ in 0..one_of(random, &[1, 1, 1, 2]) {
+                    let shadow = if is_one_in(random, 3) { entry } else { read(random) };
+                    steps.beside(Purpose::Shadow, shadow);
+                }
             }
             if is_one_in(random, 3) {
                 let unit = Unit::WalkCache;
@@ -161,7 +213,14 @@ fn translation(random: &mut Random, (unit, first): (Unit, u32)) -> Steps {
     steps.beside(Purpose::Page, Action::Fill { unit, slot: first });
     if is_one_in(random, 8) {
         steps.begin_background();
-        for purpose in [Purpose::Level2, Purpose::Level1] {
+        let (purposes, unit) = one_of(
+            random,
+            &[
+                ([Purpose::Level2, Purpose::Level1], unit),
+                ([Purpose::OwnTable, Purpose::HostOwnTable], Unit::SidebandTlb),
+            ],
+        );
+        for purpose in purposes {
             let read = read(random);
             steps.then(purpose, read);
         }
@@ -207,7 +266,9 @@ fn told(random: &mut Random, stream: &mut u64) -> Told {
         _ => {}
     }
     let code = is_one_in(random, 7).then(|| {
-        let (line, slot) = (CODE + random.below(150), slot(random, Unit::L1InstructionTlb));
+        // Some code lies among the data and the tables.
+        let first = one_of(random, &[CODE, CODE, CODE, 0, TABLES]);
+        let (line, slot) = (first + random.below(150), slot(random, Unit::L1InstructionTlb));
         let steps = match random.below(4) {
             0 => translation(random, (Unit::L1InstructionTlb, slot)),
             _ => Steps::new(),
@@ -252,6 +313,32 @@ macro_rules! pass {
     }};
 }
 
+/// Updates caches, TLBs and branch predictor of a core by an instruction that takes no time.
+fn warm(core: &mut Core, told: &Told) {
+    if let Some((line, _, steps)) = &told.code {
+        core.warm_fetch(PhysicalAddress::new(line * 64), steps);
+    }
+    core.warm_begin(&told.instruction);
+    for Access { is_store, address, size, steps, .. } in &told.accesses {
+        let address = PhysicalAddress::new(*address);
+        match is_store {
+            true => core.warm_store(address, *size, steps),
+            false => core.warm_load(address, *size, steps),
+        }
+    }
+    core.warm_finish(&told.instruction);
+}
+
+/// How much of a program is timed and counted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Counted {
+    All,
+    /// All is timed, and parts are counted.
+    Parts,
+    /// Before each part that is counted, instructions only warm the caches.
+    Windows,
+}
+
 /// A line of the file: what is seen at a glance, and a hash of all counters.
 fn line(name: &str, counters: &Counters, more: &str) -> String {
     let mut all = TextHash::default();
@@ -264,34 +351,49 @@ fn line(name: &str, counters: &Counters, more: &str) -> String {
     format!("{name}: {}, {all}\n", shown.join(", "))
 }
 
-/// A core alone: by itself, and with counting in parts.
+/// A core alone: by itself, with counting in parts, and with warming between the parts.
 fn of_core(seed: u64) -> String {
     let mut random = Random::keyed(seed, 1, 0);
     let config = machine(&mut random);
     let mut stream = 0;
     let program: Vec<Told> = (0..INSTRUCTIONS).map(|_| told(&mut random, &mut stream)).collect();
-    let run = |mut core: Core, is_in_parts: bool| {
+    let run = |mut core: Core, counted: Counted| {
         for (number, told) in program.iter().enumerate() {
             match number {
                 300 => core.start_measuring(),
-                600 | 1000 if is_in_parts => core.pause_counting(),
-                800 | 1200 if is_in_parts => core.resume_counting(),
+                600 | 1000 if counted != Counted::All => core.pause_counting(),
+                800 | 1200 if counted != Counted::All => core.resume_counting(),
                 _ => {}
             }
-            pass!(core, told, core.finish(&told.instruction));
+            if counted == Counted::Windows && matches!(number, 600..700 | 1000..1170) {
+                core.drain();
+                warm(&mut core, told);
+            } else {
+                pass!(core, told, core.finish(&told.instruction));
+            }
         }
         core.drain();
-        if is_in_parts {
+        if counted != Counted::All {
             core.extrapolate(INSTRUCTIONS);
         }
         let mut counters = Counters::default();
         core.counters(&mut counters);
-        let more = format!("{:?}", core.translation_accesses());
+        let more = format!(
+            "{} {} {} {:?}",
+            core.cycles(),
+            core.translation_cycles(),
+            core.translation_stall_cycles(),
+            core.translation_accesses()
+        );
         (counters, more)
     };
     let mut lines = String::new();
-    for (name, is_in_parts) in [("core", false), ("core in parts", true)] {
-        let (counters, more) = run(Core::new(&config, SLOTS).unwrap(), is_in_parts);
+    for (name, counted) in [
+        ("core", Counted::All),
+        ("core in parts", Counted::Parts),
+        ("core in windows", Counted::Windows),
+    ] {
+        let (counters, more) = run(Core::new(&config, SLOTS).unwrap(), counted);
         lines += &line(&format!("{name} {seed}"), &counters, &more);
     }
     lines
@@ -344,7 +446,14 @@ fn of_processors(seed: u64) -> String {
     all.drain();
     let mut counters = Counters::default();
     all.counters(&mut counters);
-    let more = format!("{:?} {:?}", all.threads(), all.translation_accesses());
+    let more = format!(
+        "{} {} {} {:?} {:?}",
+        all.cycles(),
+        all.translation_cycles(),
+        all.translation_stall_cycles(),
+        all.threads(),
+        all.translation_accesses()
+    );
     line(&format!("{cores} cores of {threads_per_core}, {seed}"), &counters, &more)
 }
 

@@ -2,6 +2,7 @@
 
 mod config;
 mod core;
+mod counters;
 mod cycle_stack;
 mod kept;
 mod machine;

@@ -54,6 +54,34 @@ fn what_a_walk_reads_and_fills_is_warm() {
 }
 
 #[test]
+fn warmed_code_is_in_the_first_level_and_its_page_is_translated() {
+    let mut machine = Machine::new(&config());
+    machine.core.warm_fetch(at(3), &walk(&[7], 5));
+    machine.core.fetch(at(3), 5, &Steps::new());
+    machine.chain(1, 1);
+    assert_eq!(machine.cycles(), 1, "the code line is there");
+    // The walker read through the L1D; the L1D has the code line from nobody.
+    machine.plain_load(7, 1, 1);
+    assert_eq!(machine.cycles(), 1 + L1);
+    machine.plain_load(3, 1, 1);
+    assert_eq!(machine.cycles(), 1 + 2 * L1 + L2);
+}
+
+/// The L1D has 64 sets of 8 ways: eight more lines of a set push the oldest out.
+#[test]
+fn a_warmed_store_to_a_line_that_is_there_makes_it_dirty_and_warming_writes_dirty_lines_back() {
+    let filled = |touch: fn(&mut Core, u64)| {
+        let mut machine = Machine::new(&config());
+        warm(&mut machine.core, 3);
+        touch(&mut machine.core, 3);
+        (1..=8).for_each(|way| warm(&mut machine.core, 3 + 64 * way));
+        machine.counter("l1d_write_backs")
+    };
+    assert_eq!(filled(|core, line| core.warm_store(at(line), 8, &Steps::new())), 1);
+    assert_eq!(filled(warm), 0);
+}
+
+#[test]
 fn prefetchers_run_ahead_of_warmed_misses() {
     let mut config = config();
     config.cache.l1d.prefetcher = Prefetcher::NextLine;
