@@ -144,6 +144,8 @@ pub struct AdviceRun {
     pub schemes: Vec<String>,
     /// Speed over the program as it is now.
     pub speed: Option<SpeedRecord>,
+    /// Speed under each of the schemes over the program as it is under the same assumption about the host.
+    pub scheme_speeds: Vec<f64>,
     /// Speed over the program as it is, with the kernel's work (page faults, clearing, page tables) over the
     /// whole run; `None` if unknown.
     pub speed_with_kernel: Option<f64>,

@@ -248,7 +248,20 @@ pub(super) fn meaning_of_speeds(record: &AdviceRecord) -> String {
             record.error.sources.join(", "),
         )
     });
-    free.into_iter().chain(error).collect::<Vec<_>>().join(" ")
+    [free, by_host(record), error].into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
+/// Speeds of the planned run by scheme, if there are several: one for each assumption about the host.
+fn by_host(record: &AdviceRecord) -> Option<String> {
+    let run = record.planned_run().filter(|run| run.scheme_speeds.len() > 1)?;
+    let each = run.schemes.iter().zip(&run.scheme_speeds);
+    let each: Vec<String> = each.map(|(scheme, speed)| format!("{speed:.3}× ({scheme})")).collect();
+    let planned = planned_pages(record);
+    Some(format!(
+        "Nobody inside a virtual machine sees its host's pages, so a speed is the mean over hosts with 4KB and 2MB \
+         pages; of {planned}: {}.",
+        each.join(", ")
+    ))
 }
 
 /// Name of this machine in records.
@@ -585,6 +598,18 @@ mod tests {
             "Free is translation that costs nothing: what pages gain beyond it, they gain by where data lie in memory."
         );
         assert_eq!(meaning_of_speeds(&with_runs(vec![run("x", None, 1.1, None)])), "");
+        let over_hosts = AdviceRun {
+            schemes: vec!["thp+4k".into(), "thp+thp".into()],
+            scheme_speeds: vec![1.04, 1.0604],
+            ..run("all large", None, 1.05, None)
+        };
+        let one = AdviceRun { scheme_speeds: vec![1.05], ..over_hosts.clone() };
+        assert_eq!(meaning_of_speeds(&with_runs(vec![one])), "");
+        assert_eq!(
+            meaning_of_speeds(&with_runs(vec![over_hosts])),
+            "Nobody inside a virtual machine sees its host's pages, so a speed is the mean over hosts with 4KB and 2MB \
+             pages; of the recommended pages: 1.040× (thp+4k), 1.060× (thp+thp)."
+        );
         let of = |machine: &str| {
             let record = record(AdviceVerdict::Worth, (1.05, 1.01, 1.1));
             setting(&AdviceRecord { machine: machine.into(), now: "madvise".into(), ..record })

@@ -24,8 +24,8 @@ const NAME: usize = 22;
 pub fn advice_text(record: &AdviceRecord, width: usize) -> String {
     let verdict = [sentence::verdict(record), sentence::cautions(record)].join(" ");
     let mut text = wrapped("", verdict.trim_end(), width);
-    let ground = [sentence::setting(record), sentence::evidence(record)].join(" ");
-    text += &wrapped("", ground.trim_start(), width);
+    text += &wrapped("", &sentence::setting(record), width);
+    text += &wrapped("", &sentence::evidence(record), width);
     text += &runs(record, width);
     text += &areas(record, width);
     text += &sizes(record, width);

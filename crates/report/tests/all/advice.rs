@@ -63,6 +63,7 @@ pub fn record(name: &str) -> AdviceRecord {
         page_bytes: (name == "4KB pages").then_some(4096),
         schemes: vec!["4k".into()],
         speed: Some(if name == "as it is" { SpeedRecord::SAME } else { self::speed(speed) }),
+        scheme_speeds: vec![speed],
         speed_with_kernel: Some(speed + 0.05),
         cycles: 1e9 / speed,
         walks: 1e6,

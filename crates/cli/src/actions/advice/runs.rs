@@ -282,19 +282,26 @@ impl Timed {
         rows.extend(huge.into_iter().map(sized));
         rows.push((AdviceRecord::FREE.into(), None, self.of(FREE)));
         let rows = rows.into_iter().filter(|(_, _, results)| !results.is_empty());
-        rows.map(|(name, page_bytes, results)| AdviceRun {
-            name,
-            page_bytes,
-            schemes: results.iter().map(|result| result.scheme.clone()).collect(),
-            speed: record(&speeds(&results, &now))
-                .map(|speed| if are_same(&results, &now) { SpeedRecord::SAME } else { speed }),
-            speed_with_kernel: mean(results.iter().zip(&now).filter_map(|(run, now)| {
-                Some(run.counter(WHOLE_RUN)? / now.counter(WHOLE_RUN).filter(|ipc| *ipc > 0.0)?)
-            })),
-            cycles: mean(results.iter().filter_map(|result| result.cycles())).unwrap_or(0.0),
-            walks: counter(&results, "walks"),
-            large_pages: counter(&results, "large_pages"),
-            mapped_bytes: memory(&results),
+        rows.map(|(name, page_bytes, results)| {
+            let speeds = speeds(&results, &now);
+            AdviceRun {
+                name,
+                page_bytes,
+                schemes: results.iter().map(|result| result.scheme.clone()).collect(),
+                speed: record(&speeds)
+                    .map(|speed| if are_same(&results, &now) { SpeedRecord::SAME } else { speed }),
+                scheme_speeds: speeds.into_iter().map(|(speed, _)| speed).collect(),
+                speed_with_kernel: mean(results.iter().zip(&now).filter_map(|(run, now)| {
+                    Some(
+                        run.counter(WHOLE_RUN)?
+                            / now.counter(WHOLE_RUN).filter(|ipc| *ipc > 0.0)?,
+                    )
+                })),
+                cycles: mean(results.iter().filter_map(|result| result.cycles())).unwrap_or(0.0),
+                walks: counter(&results, "walks"),
+                large_pages: counter(&results, "large_pages"),
+                mapped_bytes: memory(&results),
+            }
         })
         .collect()
     }
