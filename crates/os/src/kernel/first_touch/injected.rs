@@ -53,10 +53,11 @@ impl Backer for InjectedFragments {
     fn back(&mut self, core: &mut Core, touch: &Touch) -> Result<Backed, OsError> {
         let &Touch { space: id, page, ref area } = touch;
         let (number, permissions) = (touch.region(), touch.permissions());
-        // Whose memory is fragmented does not depend on the policy, which may ask for no 2MB page here.
-        let is_fragmented = core.is_fragmented(number)
-            && area.attributes.eligible()
-            && core.fits_large(id, page, area)?;
+        // Whose memory is fragmented does not depend on the policy, which may ask for no 2MB page here. It is asked
+        // last, as it takes longest, and pages of a region that is mapped already need not ask.
+        let is_fragmented = area.attributes.eligible()
+            && core.fits_large(id, page, area)?
+            && core.is_fragmented(number);
         if !is_fragmented {
             return Ok(Backed::No);
         }
