@@ -315,3 +315,16 @@ impl L1Tlb {
         self.arrays_mut().for_each(|array| array.entries.invalidate_if(|_| true));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_has_room_for_the_last_frame_of_52_bits() {
+        for frame in [0, 1 << 24, (1 << 40) - 1].map(Frame::new) {
+            let entry = L1Entry::new(frame, 0xa5);
+            assert_eq!((entry.frame(), entry.allows()), (frame, 0xa5));
+        }
+    }
+}

@@ -296,6 +296,7 @@ fn cleared_registers_leave_memory_to_paging_in_place() {
     disable(&mut machine);
     assert_eq!(machine.updates, [SegmentOperation::Clear { space: SPACE }.into(), flush()]);
     assert_eq!(machine.counter("segment_idle_bytes"), 32 * MB);
+    assert_eq!(machine.counter("segments_active"), 0);
     assert_eq!(machine.counter("mapped_bytes"), 0);
     machine.write(BASE + 4 * MB + KB4);
     assert_eq!(machine.counter("large_pages"), 1);

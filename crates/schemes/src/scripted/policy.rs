@@ -365,6 +365,23 @@ mod tests {
         assert_eq!(silent.use_block(&holes(1)), BlockUse::Pages);
     }
 
+    #[test]
+    fn a_script_sees_the_facts_of_a_victim() {
+        let small = Victim { area: None, number: 3, pages: 400, is_large: false, holes: 0 };
+        let perforated = Victim { number: 4, pages: 507, is_large: true, holes: 5, ..small };
+        for (victim, facts) in [
+            (small, ["address == 6291456", "pages_present == 400", "large == false", "holes == 0"]),
+            (perforated, ["address == 8388608", "pages_present == 507", "large", "holes == 5"]),
+        ] {
+            for fact in facts.into_iter().chain(["advice == \"none\""]) {
+                let text = format!("fn reclaim(victim) {{ victim.{fact} }}");
+                let script = policy(&text, Tables::Perforated);
+                assert!(script.reclaims(&victim), "{fact}");
+                assert_eq!((questions(&script), script.failure()), (1.0, None), "{fact}");
+            }
+        }
+    }
+
     /// After the first failure the script is not called again, and the defaults hold.
     #[test]
     fn a_script_that_failed_is_asked_no_more() {
