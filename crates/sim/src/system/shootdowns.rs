@@ -152,3 +152,28 @@ impl System {
         self.hardware.are_several().then_some(self.hardware.interrupts)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use perforate_types::{Shootdown, VirtualPage};
+
+    use super::*;
+
+    /// One operation may take translations from several address spaces, as the merging of equal pages does.
+    #[test]
+    fn each_address_space_of_an_operation_is_noted_once() {
+        let topology = Topology { cores: 2, threads_per_core: 1, lead: 0 };
+        let mut hardware =
+            Hardware { placement: Some(Placement::new(topology)), ..Hardware::default() };
+        let flush = |space| {
+            Update::Shootdown(Shootdown::Page { space: SpaceId(space), page: VirtualPage::new(7) })
+        };
+        for space in [3, 1, 3, 2] {
+            hardware.note_shootdown(&flush(space));
+        }
+        assert_eq!(hardware.spaces, [3, 1, 2].map(SpaceId));
+        let mut alone = Hardware::default();
+        alone.note_shootdown(&flush(3));
+        assert_eq!(alone.spaces, []);
+    }
+}

@@ -20,7 +20,7 @@ fn memory() -> MemoryState {
     MemoryState { host: Some(Box::new(host)), ..native }
 }
 
-/// Returns all counters of a run, as JSON.
+/// Returns the cycles of a run at its end, and all its counters, as JSON.
 fn run(
     (workload, scheme): (&str, Composition),
     windows: Option<TimedWindows>,
@@ -44,8 +44,9 @@ fn run(
         simulation.run(&chunk).unwrap();
     }
     assert_eq!(simulation.instructions(), INSTRUCTIONS);
-    assert!(simulation.cycles().unwrap() > 0);
-    serde_json::to_string(&simulation.into_counters().unwrap()).unwrap()
+    let cycles = simulation.cycles().unwrap();
+    assert!(cycles > 0);
+    format!("{cycles} {}", serde_json::to_string(&simulation.into_counters().unwrap()).unwrap())
 }
 
 fn compare(schemes: &str, workloads: &[&str]) {
