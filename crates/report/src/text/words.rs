@@ -87,8 +87,8 @@ mod tests {
             let text = quoted(OsStr::from_bytes(word));
             assert!(!text.contains(is_steering), "{text:?}");
             let mut bash = std::process::Command::new("bash");
-            let told = bash.args(["-c", &format!("printf %s {text}")]).output().unwrap();
-            assert_eq!(told.stdout, word, "{text}");
+            let told = bash.args(["-c", &format!("printf '<%s>' {text} end")]).output().unwrap();
+            assert_eq!(told.stdout, [&b"<"[..], word, b"><end>"].concat(), "{text}");
         }
     }
 }

@@ -260,7 +260,9 @@ fn experiments_with_one_numeric_axis_stand_side_by_side() {
     let lines = records::lines().text();
     let same = lines.replace("perforated/fig7", "perforated/fig8");
     let other = lines.replace("perforated/fig7", "x").replace("\"holes\"", "\"portion\"");
-    let page = page(&[lines, same, other].join("\n"));
+    // Equal but for the last place of the axis.
+    let longer = lines.replace("perforated/fig7", "y").replace("\"x\":0.9", "\"x\":0.95");
+    let page = page(&[lines, same, other, longer].join("\n"));
     check(&page, |document| {
         for name in ["fig7", "fig8"] {
             element(document, &format!("e-perforated-{name}-beside-chart-0"));
@@ -268,7 +270,7 @@ fn experiments_with_one_numeric_axis_stand_side_by_side() {
         }
         assert!(text(document.root()).contains("Side by side, over holes"));
     });
-    assert!(!page.contains("id=\"e-x-beside"));
+    assert!(!page.contains("id=\"e-x-beside") && !page.contains("id=\"e-y-beside"));
     assert!(!self::page(&records::lines().text()).contains("Side by side"));
 }
 
