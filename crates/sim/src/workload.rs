@@ -45,12 +45,12 @@ impl Workload {
     /// Creates a workload from its name, and the other programs, threads and limits in the options.
     pub fn new(name: String, placement: &PlacementOptions) -> Self {
         let processors = placement.processors();
-        let window = Some(processors.side_by_side).filter(|&window| window > 0);
+        let is_side_by_side = processors.are_several() && processors.side_by_side > 0;
         Self {
             name,
             threads: u16::try_from(placement.threads.get()).unwrap_or(u16::MAX),
             beside: placement.beside.as_deref().map(Self::list).unwrap_or_default(),
-            side_by_side: window.filter(|_| processors.are_several()),
+            side_by_side: is_side_by_side.then_some(processors.side_by_side),
             advised: placement.madvise.clone().unwrap_or_default(),
             skip: placement.skip.get(),
             instructions: placement.instructions.map(Count::get),

@@ -35,30 +35,40 @@ pub(super) fn populate(
         let writes = kind == AccessKind::Write && part.attributes.effective().write;
         for number in regions_of(&pages) {
             let unallocated = unallocated_holes(core, area, number);
-            let mut left = subpages_of(&pages, number).minus(&unallocated);
-            let mut is_in_extent = true;
-            while let Some(index) = left.first() {
-                let touch = Touch { space: id, page: page_at(number, index), area };
-                core.with_reclaim((id, number), |core| {
-                    populate_page(core, backers, &touch, writes)
-                })?;
-                left.remove(index);
-                if is_in_extent {
-                    // What is mapped with it needs no fault and no reclaim.
-                    let mapped = mapped_with(core, id, touch.page, &left, writes);
-                    core.touch_subpages(id, number, &mapped);
-                    left = left.minus(&mapped);
-                    is_in_extent = !mapped.is_empty();
-                }
-            }
+            let subpages = subpages_of(&pages, number).minus(&unallocated);
+            populate_region(core, backers, (id, area, number), subpages, writes)?;
         }
     }
     Ok(())
 }
 
-/// Those of the sub-pages `left` of the region around `page` that the same mapping in one piece (such as a 2MB
-/// page) translates. Empty if it does not translate all of its sub-pages, if `writes` is true and it does not allow
-/// stores to all, or if memory is short.
+/// Touches sub-pages of a 2MB region. What a page in one piece maps with the first of them needs no fault and no
+/// reclaim.
+fn populate_region(
+    core: &mut Core,
+    backers: &mut Backers,
+    (id, area, number): (SpaceId, Area, u64),
+    mut left: HoleSet,
+    writes: bool,
+) -> Result<(), OsError> {
+    let mut is_in_extent = true;
+    while let Some(index) = left.first() {
+        let touch = Touch { space: id, page: page_at(number, index), area };
+        core.with_reclaim((id, number), |core| populate_page(core, backers, &touch, writes))?;
+        left.remove(index);
+        if is_in_extent {
+            let mapped = mapped_with(core, id, touch.page, &left, writes);
+            core.touch_subpages(id, number, &mapped);
+            left = left.minus(&mapped);
+            is_in_extent = !mapped.is_empty();
+        }
+    }
+    Ok(())
+}
+
+/// Returns the sub-pages among `left`, of the 2MB region around `page`, that lie in the extent (mapping in one piece,
+/// such as a 2MB page) around `page`. Empty if there is no extent, if one of these sub-pages is vacant or, with
+/// `writes`, not writable, or if memory is short.
 fn mapped_with(core: &Core, id: SpaceId, page: u64, left: &HoleSet, writes: bool) -> HoleSet {
     let extent = core.space(id).ok().and_then(|space| space.extent_at(page));
     let Some((first, extent)) = extent.filter(|_| !core.memory.is_short()) else {

@@ -133,7 +133,7 @@ fn no_4kb_page_or_table_is_lost() {
     }
 }
 
-/// The course of a 2MB page: a part of it changes in every way, it is moved, and it is copied on write.
+/// Steps for one 2MB page: parts of the page change in every way, then the page moves and is copied on write.
 fn course_of_large_page(base: u64) -> Vec<Step> {
     vec![
         Event(map(base, 4 * MB)),

@@ -299,7 +299,7 @@ fn a_private_page_in_the_others_large_page_is_not_joined() {
     assert!(matches!(refused, Err(OsError::SharingDiffers { .. })), "{refused:?}");
 }
 
-/// What a third process has at the same place does not make the parent's private page shared.
+/// A mapping of a third process at the same address does not make the parent's private page shared.
 #[test]
 fn a_private_page_is_not_joined_because_another_has_shared_memory_there() {
     let mut machine = parent_and_child("perforated", 2 * MB);

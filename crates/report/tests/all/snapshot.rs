@@ -175,7 +175,7 @@ fn what_is_no_snapshot_is_refused() {
     assert!(snapshot_html(&snapshot, &ReportOptions::default()).len() < 1 << 20);
 }
 
-/// Numbers of frames that stay in a block are told by powers of two: 1, 2, 3 to 4, up to 257 to 512.
+/// Blocks are counted by the number of frames that stay in use, in classes of 1, 2, 3 to 4, up to 257 to 512.
 #[test]
 fn blocks_for_perforated_pages_are_told_by_the_frames_that_stay() {
     let holes = HOST.replace("[0,1,0,0,0,0,0,0,0,0]", "[2,3,0,4,0,0,0,0,0,1]");
@@ -195,7 +195,7 @@ fn blocks_for_perforated_pages_are_told_by_the_frames_that_stay() {
     );
 }
 
-/// The 24 areas with most resident memory, the largest first, and the sum of those beyond.
+/// The table has the 24 areas with most resident memory, the largest first, and the sum of all other areas.
 #[test]
 fn areas_beyond_those_shown_are_summed() {
     let areas = |count: u64| {

@@ -393,7 +393,8 @@ mod tests {
         assert_eq!((script.failure().unwrap().to_string(), questions(&script)), (failure, 1.0));
     }
 
-    /// Prices of the ways to promote a region; without a script's word, the cheapest of those that the policy has.
+    /// A script sees the price of each possible way to promote a region. If the script has no function for that, the
+    /// policy takes the only way that it has.
     #[test]
     fn a_script_chooses_among_the_possible_promotions() {
         let price = |frames_copied, frames_migrated, frames_zeroed| {

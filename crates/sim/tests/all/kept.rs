@@ -153,7 +153,7 @@ fn run_of(random: &mut Random) -> (String, Result<Vec<RunResult>, SimError>) {
     (format!("{schemes} {workload} {machine}{name}"), results)
 }
 
-/// What is seen at a glance, and a hash of each part of a result.
+/// Returns the main figures of a result, and a hash of each of its parts.
 fn line(seed: u64, result: &RunResult) -> String {
     let mut line = format!("  {}:", result.scheme);
     for name in ["cycles", "operating_system_cycles", "page_faults", "walks"] {

@@ -329,7 +329,7 @@ fn warm(core: &mut Core, told: &Told) {
     core.warm_finish(&told.instruction);
 }
 
-/// How much of a program is timed and counted.
+/// Instructions of a program that are timed and counted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Counted {
     All,
