@@ -46,7 +46,9 @@ pub use evidence::{
 };
 pub use gain::{Choice, GainCurve, GainPoint};
 pub use marginal::ChoiceGain;
-pub use miss_ratio::{MissRatioCurve, MissRatioCurves, Sampling, miss_ratio_curves};
+pub use miss_ratio::{
+    COUNTED_ENTRIES, MissRatioCurve, MissRatioCurves, Sampling, miss_ratio_curves,
+};
 pub use model_error::{EffectPair, EffectSource, ModelError, effect_sources};
 pub use page_order::PageOrder;
 pub use pairs_error::PairsError;

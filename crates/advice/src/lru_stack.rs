@@ -19,11 +19,11 @@ const TOP: usize = 16;
 const HOLE: u32 = u32::MAX;
 
 /// Position of a block in the stack before an access.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 pub(crate) enum Depth {
     /// Number of entries above the block: TLBs with more entries hit.
     Below(usize),
-    /// The block was not in the stack: a first touch.
+    /// The block was not in the stack: a first touch, or a block that went out of a stack with a limit.
     Absent,
 }
 
@@ -35,12 +35,25 @@ pub(crate) struct LruStack {
     times: Vec<u32>,
     /// Times of holes in the timeline.
     holes: BTreeSet<u32>,
+    /// Largest number of blocks and holes in the timeline. Those used longest ago go out.
+    limit: usize,
 }
 
 impl LruStack {
+    /// Makes a stack of all blocks.
     pub(crate) fn new() -> Self {
-        let (timeline, times, holes) = (Timeline::new(1 << 16), Vec::new(), BTreeSet::new());
-        Self { top: [HOLE; TOP], timeline, times, holes }
+        Self {
+            top: [HOLE; TOP],
+            timeline: Timeline::new(NODE),
+            times: Vec::new(),
+            holes: BTreeSet::new(),
+            limit: usize::MAX,
+        }
+    }
+
+    /// Makes a stack of the `entries` blocks that were used last.
+    pub(crate) fn of_latest(entries: usize) -> Self {
+        Self { limit: entries - TOP, ..Self::new() }
     }
 
     /// Moves a block to the top. Returns its depth before.
@@ -112,7 +125,20 @@ impl LruStack {
             self.compact();
         }
         self.times[leaving as usize] = self.timeline.append(leaving) + 1;
+        if self.timeline.count > self.limit {
+            self.drop_lowest();
+        }
         depth
+    }
+
+    /// Drops the lowest block or hole of the timeline.
+    fn drop_lowest(&mut self) {
+        let time = self.timeline.earliest();
+        match self.timeline.blocks[time as usize] {
+            HOLE => drop(self.holes.remove(&time)),
+            block => self.times[block as usize] = 0,
+        }
+        self.timeline.remove(time);
     }
 
     /// Makes the place at a time of the timeline (blocks in order of their last use) a hole: no block is there
@@ -142,7 +168,7 @@ impl LruStack {
         let live: Vec<u32> = old.occupied().map(|time| old.blocks[time]).collect();
         let lowest = live.iter().position(|block| *block != HOLE).unwrap_or(live.len());
         let live = &live[lowest..];
-        self.timeline = Timeline::new((live.len() * 4).next_power_of_two().max(1 << 16));
+        self.timeline = Timeline::new((live.len() * 4).next_power_of_two().max(NODE));
         self.holes.clear();
         for &block in live {
             let time = self.timeline.append(block);
@@ -188,6 +214,10 @@ struct Timeline {
     sections: Vec<u32>,
     blocks: Vec<u32>,
     next: u32,
+    /// Number of occupied times.
+    count: usize,
+    /// Word of `occupied` before which no time is occupied.
+    first_word: usize,
 }
 
 impl Timeline {
@@ -200,6 +230,8 @@ impl Timeline {
             sections: vec![0; sections],
             blocks: vec![HOLE; times],
             next: 0,
+            count: 0,
+            first_word: 0,
         }
     }
 
@@ -217,6 +249,7 @@ impl Timeline {
         self.nodes[time / SECTION][time / NODE % PARTS] += 1;
         self.sections[time / SECTION] += 1;
         self.next += 1;
+        self.count += 1;
         time as u32
     }
 
@@ -227,6 +260,15 @@ impl Timeline {
         self.words[time / NODE][time / WORD % PARTS] -= 1;
         self.nodes[time / SECTION][time / NODE % PARTS] -= 1;
         self.sections[time / SECTION] -= 1;
+        self.count -= 1;
+    }
+
+    /// The first occupied time, of which there is one.
+    fn earliest(&mut self) -> u32 {
+        while self.occupied[self.first_word] == 0 {
+            self.first_word += 1;
+        }
+        (self.first_word * WORD) as u32 + self.occupied[self.first_word].trailing_zeros()
     }
 
     /// Number of occupied times after `time`.
@@ -273,6 +315,8 @@ fn bytes_after(bytes: &[u8; PARTS], index: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use perforate_types::Random;
+
     use super::*;
 
     /// Stack as a list, in which depths are counted and holes are empty places.
@@ -304,22 +348,21 @@ mod tests {
 
     #[test]
     fn depths_are_those_in_a_list() {
-        let mut random = 1_u64;
-        let mut next = |below: u64| {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            (random >> 20) % below
-        };
+        let mut random = Random::new(1);
         for (blocks, invalidated) in [(10, 0), (200, 0), (14, 50), (300, 20), (40, 400)] {
             let (mut stack, mut model) = (LruStack::new(), Model::default());
+            let mut latest = LruStack::of_latest(60);
             // Enough for several compactions.
-            for step in 0..150_000 {
-                let block = (next(blocks) * next(blocks) / blocks) as u32;
-                if next(1000) < invalidated {
+            for step in 0..50_000 {
+                let block = (random.below(blocks) * random.below(blocks) / blocks) as u32;
+                if random.below(1000) < invalidated {
+                    latest.invalidate(block);
                     assert_eq!(stack.invalidate(block), model.invalidate(block), "step {step}");
                 } else {
-                    assert_eq!(stack.access(block), model.access(block), "step {step} of {blocks}");
+                    let depth = stack.access(block);
+                    assert_eq!(depth, model.access(block), "step {step} of {blocks}");
+                    let within = if depth < Depth::Below(60) { depth } else { Depth::Absent };
+                    assert_eq!(latest.access(block), within, "step {step} of {blocks}");
                 }
             }
         }

@@ -2,9 +2,11 @@
 //!
 //! TLBs of a curve are fully associative, replace the least recently used entry, and hold pages of one size.
 //!
-//! Long traces are sampled in space (SHARDS; Waldspurger et al., FAST 2015): of all blocks, those that a
-//! hash selects are followed, one in `N`. Depths among them stand for `N` times that depth, and misses for
-//! `N` times as many.
+//! Long traces are sampled in space (SHARDS; Waldspurger et al., FAST 2015): of all blocks, those that a hash selects
+//! are followed, one in `N`, and depths among them stand for `N` times that depth. Misses of a TLB with
+//! [`COUNTED_ENTRIES`] entries, and first touches, are counted for all blocks; those that are followed tell which
+//! share of these misses more entries save. So a few blocks with many accesses, which such a TLB holds, make no error,
+//! whether they are followed or not.
 
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
@@ -16,6 +18,9 @@ use crate::lru_stack::{Depth, LruStack};
 use crate::page_id::BitSet;
 use crate::{AdviceError, MeasuredPart, PageOrder, Progress};
 
+/// Largest number of entries for which all misses are counted if blocks are sampled: at least as many as the
+/// first-level TLBs of all machines that come with the program.
+pub const COUNTED_ENTRIES: usize = 128;
 /// Number of groups of sampled blocks, from whose differences the error is estimated.
 const GROUPS: usize = 32;
 /// Number of standard errors in half an interval of 95 %: Student's t for 31 degrees of freedom.
@@ -40,6 +45,11 @@ impl Sampling {
     pub const fn blocks(self) -> u32 {
         self.0
     }
+
+    /// True if the block with this hash is followed.
+    fn follows(self, hash: u32) -> bool {
+        hash & (self.0 - 1) == 0
+    }
 }
 
 /// Misses of TLBs for one page size, by number of entries.
@@ -49,33 +59,60 @@ pub struct MissRatioCurve {
     pub order: PageOrder,
     /// Share of the blocks that were followed.
     pub sampling: Sampling,
-    /// Accesses that were found at least so deep among the blocks followed, by group of blocks and depth.
-    /// During the pass: exactly so deep.
-    depths: Vec<Vec<u64>>,
-    /// First touches of the blocks followed, by group.
-    first: Vec<u64>,
+    /// Accesses that were found at least so deep in the stack, by depth: all, or up to [`COUNTED_ENTRIES`] if blocks are
+    /// sampled. During the pass: exactly so deep.
+    counted: Vec<u64>,
+    /// Accesses that were found deeper than that.
+    deeper: u64,
+    /// Those of them to followed blocks, by group of blocks, that were found at least so deep among followed blocks, by
+    /// depth. During the pass: exactly so deep.
+    sampled: Vec<Vec<u64>>,
+    /// First touches of blocks.
+    first: u64,
 }
 
 impl MissRatioCurve {
-    /// Number of first accesses to pages, which miss in a TLB of any size. Estimated if blocks are sampled.
+    fn new(order: PageOrder, sampling: Sampling) -> Self {
+        let sampled = vec![Vec::new(); GROUPS];
+        Self { order, sampling, counted: Vec::new(), deeper: 0, sampled, first: 0 }
+    }
+
+    /// Number of first accesses to pages, which miss in a TLB of any size.
     pub fn first_touches(&self) -> u64 {
-        self.first.iter().sum::<u64>() * u64::from(self.sampling.0)
+        self.first
     }
 
     /// Largest number of entries that saves a miss.
     pub fn most_entries(&self) -> usize {
-        let deepest = self.depths.iter().map(Vec::len).max().unwrap_or(0);
-        deepest * self.sampling.0 as usize
+        let deepest = self.sampled.iter().map(Vec::len).max().unwrap_or(0);
+        match self.deeper {
+            0 => self.counted.len(),
+            _ => (deepest * self.sampling.0 as usize).max(COUNTED_ENTRIES),
+        }
     }
 
-    /// Number of misses that are not first touches, with this many entries.
+    /// Number of misses that are not first touches, with this many entries. An estimate if it has an error.
     pub fn misses(&self, entries: usize) -> u64 {
-        let all = self.depths.iter().map(|depths| self.misses_of(depths, entries)).sum::<f64>();
-        (all * f64::from(self.sampling.0)).round() as u64
+        let counted = self.counted.get(entries).copied().unwrap_or(0);
+        counted + (self.deeper as f64 * self.share_left(entries)).round() as u64
     }
 
-    /// Misses of a group of blocks. Between two multiples of the sampled share, linear.
-    fn misses_of(&self, depths: &[u64], entries: usize) -> f64 {
+    /// Share of the misses of [`COUNTED_ENTRIES`] entries that this many leave; 0 if none was of a followed block.
+    fn share_left(&self, entries: usize) -> f64 {
+        if entries <= COUNTED_ENTRIES {
+            return 1.0;
+        }
+        let missed: f64 = self.sampled.iter().map(|depths| self.missed(depths, entries)).sum();
+        if missed == 0.0 { 0.0 } else { missed / self.all_sampled() }
+    }
+
+    /// Misses of all followed blocks with [`COUNTED_ENTRIES`] entries.
+    fn all_sampled(&self) -> f64 {
+        self.sampled.iter().map(|depths| self.missed(depths, 0)).sum()
+    }
+
+    /// Misses of a group of followed blocks. Between two multiples of the sampled share, linear.
+    fn missed(&self, depths: &[u64], entries: usize) -> f64 {
         let each = self.sampling.0 as usize;
         let below = |depth: usize| depths.get(depth).copied().unwrap_or(0) as f64;
         let (whole, part) = (entries / each, entries % each);
@@ -83,29 +120,32 @@ impl MissRatioCurve {
         below(whole) * (1.0 - share) + below(whole + 1) * share
     }
 
-    /// Half of the 95 % interval of [`Self::misses`]; 0 if all blocks were followed.
+    /// Half of the 95 % interval of [`Self::misses`]; `None` if they were counted.
     ///
-    /// The error has two parts. Blocks that were followed have more or fewer misses than the others; that
-    /// shows in the differences between groups of them. And the blocks above one in the stack are counted
-    /// by a sample: `n` sampled blocks stand for `N × (n ± √n)`.
-    pub fn error(&self, entries: usize) -> u64 {
-        if self.sampling == Sampling::ALL {
-            return 0;
+    /// The error has two parts. More entries save more or fewer misses of the followed blocks than of the others; that
+    /// shows in the differences between groups of them, as the error of a ratio. And the blocks above one in the stack
+    /// are counted by a sample: `n` sampled blocks stand for `N × (n ± √n)`.
+    pub fn error(&self, entries: usize) -> Option<u64> {
+        if self.sampling == Sampling::ALL || entries <= COUNTED_ENTRIES {
+            return None;
         }
+        let all = self.all_sampled();
+        if all == 0.0 {
+            return Some(self.deeper);
+        }
+        let share = self.share_left(entries);
+        let residual =
+            |depths: &Vec<u64>| self.missed(depths, entries) - share * self.missed(depths, 0);
+        let groups = GROUPS as f64;
+        let squares: f64 = self.sampled.iter().map(|depths| residual(depths).powi(2)).sum();
+        let by_share = STANDARD_ERRORS * (squares * groups / (groups - 1.0)).sqrt();
         let each = f64::from(self.sampling.0);
-        let of_groups: Vec<f64> =
-            self.depths.iter().map(|depths| self.misses_of(depths, entries) * each).collect();
-        let groups = of_groups.len() as f64;
-        let mean = of_groups.iter().sum::<f64>() / groups;
-        let squares: f64 = of_groups.iter().map(|misses| (misses - mean).powi(2)).sum();
-        let counted = STANDARD_ERRORS * (squares * groups / (groups - 1.0)).sqrt();
-        let sampled = entries as f64 / each;
-        let around = STANDARD_ERRORS * (sampled.sqrt() + 1.0) * each;
-        let fewer = self.misses((entries as f64 - around).max(0.0) as usize);
+        let around = STANDARD_ERRORS * ((entries as f64 / each).sqrt() + 1.0) * each;
+        let fewer = self.misses((entries as f64 - around).max(COUNTED_ENTRIES as f64) as usize);
         let more = self.misses((entries as f64 + around) as usize);
         let middle = self.misses(entries);
         let by_depth = fewer.abs_diff(middle).max(middle.abs_diff(more)) as f64;
-        counted.hypot(by_depth).round() as u64
+        Some((by_share * self.deeper as f64 / all).hypot(by_depth).round() as u64)
     }
 
     /// Smallest number of entries with at most this many misses that are not first touches.
@@ -120,7 +160,7 @@ impl MissRatioCurve {
 
     /// Replaces the accesses at each depth by those at least that deep.
     fn sum_up(mut self) -> Self {
-        for depths in &mut self.depths {
+        for depths in self.sampled.iter_mut().chain([&mut self.counted]) {
             let mut sum = 0;
             for count in depths.iter_mut().rev() {
                 sum += *count;
@@ -141,14 +181,17 @@ pub struct MissRatioCurves {
     pub instructions: u64,
 }
 
-/// Stack of one page size.
+/// Stacks of one page size.
 struct Follower {
     curve: MissRatioCurve,
-    stack: LruStack,
-    /// Block of the previous access, which is at the top of the stack if it is followed.
-    latest: u32,
-    /// Blocks in the stack whose invalidation must be possible.
+    /// All blocks, or the latest [`COUNTED_ENTRIES`] if blocks are sampled.
+    all: LruStack,
+    /// Followed blocks, if blocks are sampled.
+    followed: LruStack,
+    /// Blocks that were touched, and not unmapped since.
     seen: BitSet,
+    /// Block of the previous access, which is at the top of the stack.
+    latest: u32,
 }
 
 /// Followers of all page sizes.
@@ -156,10 +199,12 @@ struct Followers(Vec<Follower>);
 
 impl Follower {
     fn new(order: PageOrder, sampling: Sampling) -> Self {
-        let groups = if sampling == Sampling::ALL { 1 } else { GROUPS };
-        let (depths, first) = (vec![Vec::new(); groups], vec![0; groups]);
-        let curve = MissRatioCurve { order, sampling, depths, first };
-        Self { curve, stack: LruStack::new(), latest: u32::MAX, seen: BitSet::default() }
+        let all = match sampling {
+            Sampling::ALL => LruStack::new(),
+            _ => LruStack::of_latest(COUNTED_ENTRIES),
+        };
+        let (curve, followed) = (MissRatioCurve::new(order, sampling), LruStack::new());
+        Self { curve, all, followed, seen: BitSet::default(), latest: u32::MAX }
     }
 
     #[inline]
@@ -169,27 +214,22 @@ impl Follower {
             return;
         }
         self.latest = block;
-        let group = if self.curve.sampling == Sampling::ALL {
-            0
-        } else {
-            let hash = hash(block);
-            if hash & (self.curve.sampling.0 - 1) != 0 {
-                return;
-            }
-            hash as usize >> 16 & (GROUPS - 1)
-        };
-        match self.stack.access(block) {
-            Depth::Below(depth) => {
-                let depths = &mut self.curve.depths[group];
-                if depth >= depths.len() {
-                    depths.resize(depth + 1, 0);
-                }
-                depths[depth] += 1;
-            }
-            Depth::Absent => {
-                self.curve.first[group] += 1;
-                self.seen.insert(block as usize);
-            }
+        let depth = self.all.access(block);
+        let is_deeper = depth == Depth::Absent && !self.seen.insert(block as usize);
+        match depth {
+            Depth::Below(depth) => count(&mut self.curve.counted, depth),
+            Depth::Absent if is_deeper => self.curve.deeper += 1,
+            Depth::Absent => self.curve.first += 1,
+        }
+        if self.curve.sampling == Sampling::ALL {
+            return;
+        }
+        let hash = hash(block);
+        if self.curve.sampling.follows(hash)
+            && let Depth::Below(depth) = self.followed.access(block)
+            && is_deeper
+        {
+            count(&mut self.curve.sampled[hash as usize >> 16 & (GROUPS - 1)], depth);
         }
     }
 
@@ -199,15 +239,24 @@ impl Follower {
         let blocks = (ids.start >> order) as usize..((ids.end - 1) >> order) as usize + 1;
         let present: Vec<usize> = self.seen.within(blocks).collect();
         for block in present {
-            self.stack.invalidate(block as u32);
+            self.all.invalidate(block as u32);
+            self.followed.invalidate(block as u32);
             self.seen.remove(block);
         }
     }
 
     fn start_measuring(&mut self) {
-        self.curve.depths.iter_mut().for_each(Vec::clear);
-        self.curve.first.fill(0);
+        self.curve = MissRatioCurve::new(self.curve.order, self.curve.sampling);
     }
+}
+
+/// Counts an access at a depth.
+#[inline]
+fn count(depths: &mut Vec<u64>, depth: usize) {
+    if depth >= depths.len() {
+        depths.resize(depth + 1, 0);
+    }
+    depths[depth] += 1;
 }
 
 /// Mixes the bits of a block's number.
@@ -263,17 +312,30 @@ pub fn miss_ratio_curves(
 mod tests {
     use super::*;
 
-    /// Of 4 blocks one is followed: 100 accesses were found in the stack, 60 at depth 1 or more, 20 at depth 2.
+    /// Of 64 blocks one is followed. 1,000 accesses are deeper than what is counted; of the 100 to followed blocks, 60
+    /// were found at depth 3 or more, 20 at depth 4. Ten were found at counted depths.
     #[test]
-    fn misses_between_depths_of_a_sample_lie_on_a_line() {
-        let curve = MissRatioCurve {
-            order: PageOrder::BASE,
-            sampling: Sampling::one_in(4).unwrap(),
-            depths: vec![vec![100, 60, 20]],
-            first: vec![7],
-        };
-        let misses = [0, 1, 2, 3, 4, 6, 8, 10, 11, 12, 13].map(|entries| curve.misses(entries));
-        assert_eq!(misses, [400, 360, 320, 280, 240, 160, 80, 40, 20, 0, 0]);
-        assert_eq!((curve.first_touches(), curve.most_entries()), (28, 12));
+    fn deeper_misses_are_shared_out_as_those_of_the_sample() {
+        let sampling = Sampling::one_in(64).unwrap();
+        let mut curve = MissRatioCurve::new(PageOrder::BASE, sampling);
+        curve.counted = vec![10, 5, 2];
+        (curve.deeper, curve.first) = (1000, 7);
+        curve.sampled[3] = vec![100, 100, 100, 60, 20];
+        let misses = [0, 1, 2, 3, 128, 129, 160, 192, 224, 256, 288, 319, 320, 400];
+        let misses = misses.map(|entries| curve.misses(entries));
+        let expected = [1010, 1005, 1002, 1000, 1000, 994, 800, 600, 400, 200, 100, 3, 0, 0];
+        assert_eq!(misses, expected);
+        assert_eq!((curve.first_touches(), curve.most_entries()), (7, 320));
+        assert_eq!((curve.entries_for(400), curve.entries_for(1004)), (224, 2));
+        assert_eq!((curve.error(128), curve.error(129).is_some()), (None, true));
+    }
+
+    #[test]
+    fn without_a_followed_block_all_deeper_misses_are_uncertain() {
+        let sampling = Sampling::one_in(4).unwrap();
+        let curve = MissRatioCurve { deeper: 50, ..MissRatioCurve::new(PageOrder::BASE, sampling) };
+        assert_eq!((curve.misses(128), curve.error(128)), (50, None));
+        assert_eq!((curve.misses(129), curve.error(129)), (0, Some(50)));
+        assert_eq!(curve.most_entries(), 128);
     }
 }

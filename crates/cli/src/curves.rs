@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use crate::actions::{Failure, ResultFolder};
 use clap::Args;
 use perforate_advice::{
-    MeasuredPart, MissRatioCurve, PageOrder, Sampling, miss_ratio_curves, tlb_entries,
+    COUNTED_ENTRIES, MeasuredPart, MissRatioCurve, PageOrder, Sampling, miss_ratio_curves,
+    tlb_entries,
 };
 use perforate_config::Section;
 use perforate_host::Reporter;
@@ -133,26 +134,26 @@ fn measure(
     })?;
     let [small, ..] = &found.curves[..] else { unreachable!("there are several sizes") };
     let reference = run.machine.tlb.l1_data_4k.entries;
-    // Estimates from a sample can be larger than all accesses.
-    let misses = |curve: &MissRatioCurve, entries| curve.misses(entries).min(found.accesses);
-    let half_width_95 = |curve: &MissRatioCurve, entries| {
-        (curve.sampling != Sampling::ALL).then(|| curve.error(entries))
-    };
-    let reference_misses = misses(small, reference);
+    let reference_misses = small.misses(reference);
     let allowed = (reference_misses as f64 * (1.0 - SHARE)) as u64;
+    let entries_for_share = |curve: &MissRatioCurve| {
+        let entries = curve.entries_for(allowed);
+        let mut errors = [small.error(reference), curve.error(entries)].into_iter().flatten();
+        errors.all(|half| 2 * half <= reference_misses).then_some(entries as u64)
+    };
     let entries = table_entries(&run.machine, &found.curves);
     let page_sizes = found.curves.iter().map(|curve| {
         let [first, second] = tlb_entries(&run.machine.tlb, curve.order);
         let point = |entries: &u64| MissPoint {
             entries: *entries,
-            misses: misses(curve, *entries as usize),
-            half_width_95: half_width_95(curve, *entries as usize),
+            misses: curve.misses(*entries as usize),
+            half_width_95: curve.error(*entries as usize),
         };
         PageSizeCurve {
             page_bytes: curve.order.bytes(),
             sampled_one_in: curve.sampling.blocks(),
-            first_touches: curve.first_touches().min(found.accesses),
-            entries_for_share: curve.entries_for(allowed) as u64,
+            first_touches: curve.first_touches(),
+            entries_for_share: entries_for_share(curve),
             machine_l1_entries: first as u64,
             machine_l2_entries: second as u64,
             points: entries.iter().map(point).collect(),
@@ -166,7 +167,7 @@ fn measure(
         accesses: found.accesses,
         reference_entries: reference as u64,
         reference_misses,
-        reference_half_width_95: half_width_95(small, reference),
+        reference_half_width_95: small.error(reference),
         share: SHARE,
         page_sizes: page_sizes.collect(),
         notes: notes(&metadata, sampling),
@@ -195,8 +196,8 @@ fn notes(metadata: &perforate_trace::SourceMetadata, sampling: Sampling) -> Vec<
     let mut notes = Vec::new();
     if sampling != Sampling::ALL {
         notes.push(format!(
-            "pages smaller than 2MB are a sample of one in {}; ± is half of the 95 % interval, of which both ends \
-             stand where it is wider than the number",
+            "pages smaller than 2MB are a sample of one in {}, for more than {COUNTED_ENTRIES} entries; ± is half of \
+             the 95 % interval, of which both ends stand where it is wider than the number",
             sampling.blocks()
         ));
     }

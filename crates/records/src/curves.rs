@@ -21,7 +21,7 @@ pub struct MissRatioRecord {
     pub reference_entries: u64,
     /// Number of misses of `reference_entries` entries with 4KB pages, first touches not counted.
     pub reference_misses: u64,
-    /// Half of the 95 % interval of `reference_misses`; `None` if all pages were followed.
+    /// Half of the 95 % interval of `reference_misses`; `None` if they were counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference_half_width_95: Option<u64>,
     /// Share of `reference_misses` that [`PageSizeCurve::entries_for_share`] entries avoid.
@@ -44,8 +44,10 @@ pub struct PageSizeCurve {
     pub sampled_one_in: u32,
     /// Number of first accesses to pages, which miss with any number of entries.
     pub first_touches: u64,
-    /// Least number of entries that avoids the record's share of the reference's misses.
-    pub entries_for_share: u64,
+    /// Least number of entries that avoids the record's share of the reference's misses; `None` if the sample of pages
+    /// is too small to tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entries_for_share: Option<u64>,
     /// Entries for this page size in the machine's first-level data TLB; 0 without such entries.
     pub machine_l1_entries: u64,
     /// Entries for this page size in the machine's second-level TLB; 0 without such entries.
@@ -62,7 +64,7 @@ pub struct MissPoint {
     pub entries: u64,
     /// Number of misses that are not first touches.
     pub misses: u64,
-    /// Half of the 95 % interval of `misses`; `None` if all pages were followed.
+    /// Half of the 95 % interval of `misses`; `None` if they were counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub half_width_95: Option<u64>,
 }

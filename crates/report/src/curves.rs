@@ -61,23 +61,24 @@ pub fn curves_html(record: &MissRatioRecord, options: &ReportOptions) -> String 
 
 /// Sentences that say how many entries each page size needs.
 fn answer(record: &MissRatioRecord) -> String {
+    let Some((smallest, larger)) = record.page_sizes.split_first() else { return String::new() };
     let reference = count(record.reference_entries);
     let misses = misses(record, record.reference_misses, record.reference_half_width_95);
-    if is_wide(record.reference_misses, record.reference_half_width_95) {
+    let Some(entries) = smallest.entries_for_share else {
         return format!(
             "No answer from this sample of pages: with {reference} entries for 4KB pages, {misses} % of the data \
-             accesses miss. A larger sample says more; --sample 1/1 follows all pages."
+             accesses miss, and it does not tell how many entries avoid that. A larger sample says more; --sample 1/1 \
+             follows all pages."
         );
-    }
+    };
     if record.reference_misses == 0 {
         return format!(
             "More entries save nothing: {reference} entries hold all 4KB pages until they are used again."
         );
     }
-    let entries = |curve: &PageSizeCurve| count(curve.entries_for_share.max(1));
-    let Some((smallest, larger)) = record.page_sizes.split_first() else { return String::new() };
-    let larger = larger.iter().filter(|curve| is_followed(curve));
-    let others = larger.map(|curve| format!("; {} pages {}", size(curve), entries(curve)));
+    let needed = |curve: &PageSizeCurve| {
+        Some(format!("; {} pages {}", size(curve), count(curve.entries_for_share?.max(1))))
+    };
     let estimates = match record.page_sizes.iter().any(|curve| curve.sampled_one_in > 1) {
         true => " Pages are a sample: numbers of entries are estimates.",
         false => "",
@@ -86,16 +87,10 @@ fn answer(record: &MissRatioRecord) -> String {
         "{} pages need {} entries to avoid {:.0} % of the misses that {reference} leave{}. Those misses \
          are {misses} % of the data accesses.{estimates}",
         size(smallest),
-        entries(smallest),
+        count(entries.max(1)),
         record.share * 100.0,
-        others.collect::<String>(),
+        larger.iter().filter_map(needed).collect::<String>(),
     )
-}
-
-/// True unless the curve is from a sample of pages of which the program accessed none.
-fn is_followed(curve: &PageSizeCurve) -> bool {
-    let has_misses = curve.first_touches > 0 || curve.points.iter().any(|point| point.misses > 0);
-    curve.sampled_one_in <= 1 || has_misses
 }
 
 fn lead(record: &MissRatioRecord) -> String {
@@ -189,8 +184,7 @@ fn grid(record: &MissRatioRecord) -> (Vec<String>, Vec<Vec<String>>) {
         .map(|index| {
             let entries = record.page_sizes[0].points[index].entries;
             let misses = sizes.clone().map(|curve| {
-                let point = curve.points.get(index).filter(|_| is_followed(curve));
-                point.map_or(MISSING.into(), |point| cell(record, point))
+                curve.points.get(index).map_or(MISSING.into(), |point| cell(record, point))
             });
             let mut row = vec![count(entries)];
             row.extend(misses);
@@ -199,10 +193,7 @@ fn grid(record: &MissRatioRecord) -> (Vec<String>, Vec<Vec<String>>) {
         })
         .collect();
     let mut first = vec!["first touches".to_owned()];
-    first.extend(sizes.map(|curve| match is_followed(curve) {
-        true => percent(record, curve.first_touches),
-        false => MISSING.into(),
-    }));
+    first.extend(sizes.map(|curve| percent(record, curve.first_touches)));
     first.push(String::new());
     rows.push(first);
     (head, rows)
@@ -224,7 +215,7 @@ fn of_machine(record: &MissRatioRecord, entries: u64) -> String {
 fn figure(record: &MissRatioRecord) -> Figure {
     let share = |accesses: u64| share(record, accesses);
     let mut points: Vec<(&PageSizeCurve, &MissPoint)> = Vec::new();
-    for curve in record.page_sizes.iter().filter(|curve| is_followed(curve)) {
+    for curve in &record.page_sizes {
         points.extend(curve.points.iter().filter(|it| it.entries >= 4).map(|point| (curve, point)));
     }
     let mark = |(curve, point): &(&PageSizeCurve, &MissPoint)| {
@@ -311,18 +302,5 @@ mod tests {
         );
         let empty = MissRatioRecord::default();
         assert_eq!(percent(&empty, 0), "0");
-        let followed = |sampled_one_in, first_touches, misses| {
-            let points = vec![MissPoint { misses, ..MissPoint::default() }];
-            is_followed(&PageSizeCurve {
-                sampled_one_in,
-                first_touches,
-                points,
-                ..PageSizeCurve::default()
-            })
-        };
-        assert_eq!(
-            [followed(1, 0, 0), followed(2, 0, 0), followed(2, 1, 0), followed(2, 0, 1)],
-            [true, false, true, true]
-        );
     }
 }

@@ -102,7 +102,7 @@ pub fn compact(value: f64) -> String {
 }
 
 /// Writes a size in bytes with KB, MB, … (powers of 1024, as in “4KB page”).
-pub(crate) fn bytes(value: f64) -> String {
+pub fn bytes(value: f64) -> String {
     scaled(value, 1024.0, &["B", "KB", "MB", "GB", "TB", "PB"], " ")
 }
 

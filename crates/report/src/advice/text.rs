@@ -61,13 +61,19 @@ fn runs(record: &AdviceRecord, width: usize) -> String {
         Some(speed) if !speed.is_exact() => sentence::range(speed, 3),
         _ => String::new(),
     };
+    let now = shown[0].mapped_bytes;
+    let memory = |run: &AdviceRun| match run.mapped_bytes - now {
+        _ if run.name == shown[0].name => bytes(now),
+        less if less < 0.0 => format!("−{}", bytes(-less)),
+        more => format!("+{}", bytes(more)),
+    };
     let table = columns(
         &[
             Column::texts("pages", names),
             column("speed", &|run| speed(run.speed.map(|speed| speed.speed))),
             column("its range", &range),
             column("with kernel", &|run| speed(run.speed_with_kernel)),
-            column("memory", &|run| bytes(run.mapped_bytes)),
+            column("memory", &memory),
             column("walks", &|run| compact(run.walks)),
         ],
         width,

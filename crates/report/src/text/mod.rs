@@ -14,7 +14,7 @@ pub use comparison::{Rows, table};
 pub use words::{printable, quoted};
 
 use crate::chart::pieces;
-pub use crate::format::compact;
+pub use crate::format::{bytes, compact};
 
 /// Distance in characters between neighbouring columns of a table.
 const GAP: usize = 2;

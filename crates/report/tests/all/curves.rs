@@ -38,7 +38,7 @@ pub fn record() -> MissRatioRecord {
                 page_bytes: 4096,
                 sampled_one_in: 1,
                 first_touches: 3_000,
-                entries_for_share: 1200,
+                entries_for_share: Some(1200),
                 machine_l1_entries: 64,
                 machine_l2_entries: 1536,
                 points: whole.map(point).to_vec(),
@@ -47,7 +47,7 @@ pub fn record() -> MissRatioRecord {
                 page_bytes: 2 << 20,
                 sampled_one_in: 8,
                 first_touches: 6,
-                entries_for_share: 0,
+                entries_for_share: Some(0),
                 machine_l1_entries: 0,
                 machine_l2_entries: 1536,
                 points: sampled.map(point).to_vec(),
@@ -100,6 +100,7 @@ fn wide_intervals_are_no_numbers() {
     assert!(text.contains(" 33.1–100.0"), "{text}");
     assert!(text.contains("numbers of entries are estimates"), "{text}");
     wide.reference_half_width_95 = Some(25_001);
+    wide.page_sizes[0].entries_for_share = None;
     let text = curves_table(&wide, 1000);
     let expected =
         "No answer from this sample of pages: with 64 entries for 4KB pages, 0.250–0.750 % of";
@@ -107,17 +108,14 @@ fn wide_intervals_are_no_numbers() {
     let page = curves_html(&wide, &options("Curves", ""));
     let chart = data(&page)["figures"]["curves"]["chart"].to_string();
     assert!(chart.contains("0.250–0.750") || !chart.contains("147"), "{chart}");
-    // A sample of which no page was accessed says nothing.
-    wide.page_sizes[1].first_touches = 0;
-    wide.page_sizes[1]
-        .points
-        .iter_mut()
-        .for_each(|point| (point.misses, point.half_width_95) = (0, Some(0)));
+    // A larger page size of which too few pages were followed is left out of the answer.
     wide.reference_half_width_95 = None;
+    (wide.page_sizes[0].entries_for_share, wide.page_sizes[1].entries_for_share) = (Some(9), None);
     let text = curves_table(&wide, 1000);
-    assert!(text.contains("64 leave. Those misses"), "{text}");
-    let row = text.lines().find(|line| line.trim_start().starts_with("2,048 ")).unwrap();
-    assert_eq!(row.split_whitespace().collect::<Vec<_>>(), ["2,048", "0", "–"], "{text}");
+    assert!(
+        text.contains("4KB pages need 9 entries") && text.contains("64 leave. Those"),
+        "{text}"
+    );
 }
 
 #[test]

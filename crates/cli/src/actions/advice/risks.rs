@@ -4,11 +4,12 @@ use perforate_advice::Analysis;
 use perforate_advice::remedy::Surroundings;
 use perforate_host::machine::{free_large_bytes, numa_nodes};
 use perforate_records::AdviceRisk;
+use perforate_report::more_memory;
+use perforate_report::text::bytes;
 
 use super::plan::Plan;
 use super::runs::MOST;
 
-const MB: f64 = 1_048_576.0;
 /// Lifetime of an area, as a share of the instructions, below which it is short.
 const SHORT: f64 = 0.1;
 /// Additional memory in bytes from which it is a risk.
@@ -58,9 +59,9 @@ fn copies(analysis: &Analysis, plan: &Plan) -> Option<AdviceRisk> {
     risk(
         "Copies after fork",
         format!(
-            "{copied} pages ({:.1} MB) of this memory are written after a fork while shared. Linux splits a large \
+            "{copied} pages ({}) of this memory are written after a fork while shared. Linux splits a large \
              page at the first such write: the large pages are lost while the child lives",
-            copied as f64 * 4096.0 / MB
+            bytes(copied as f64 * 4096.0)
         ),
     )
 }
@@ -82,7 +83,7 @@ fn contiguity(
     };
     let free =
         free_large_bytes().filter(|_| figures.is_own_memory).map_or_else(String::new, |free| {
-            format!(", which has {:.0} MB free in blocks of 2MB", free as f64 / MB)
+            format!(", which has {} free in blocks of 2MB", bytes(free as f64))
         });
     let defrag = match facts.settings.get("defrag").map(String::as_str) {
         Some(value @ ("always" | "madvise" | "defer+madvise")) => {
@@ -93,17 +94,17 @@ fn contiguity(
     };
     let all = figures.if_all_had.map_or_else(String::new, |(speed, had)| {
         format!(
-            ". In memory that nothing has fragmented, {:.0} MB get them, and the program is {speed:.3}× as fast as it \
-             is now: the bound of what MADV_COLLAPSE, khugepaged or a restart of the machine can bring",
-            had / MB
+            ". In memory that nothing has fragmented, {} get them, and the program is {speed:.3}× as fast as it is \
+             now: the bound of what MADV_COLLAPSE, khugepaged or a restart of the machine can bring",
+            bytes(had)
         )
     });
     risk(
         "Not all of it can be had",
         format!(
-            "of {:.0} MB advised, {:.0} MB get large pages at first touch in {memory}{free}{defrag}{all}",
-            wanted / MB,
-            had / MB
+            "of {} advised, {} get large pages at first touch in {memory}{free}{defrag}{all}",
+            bytes(wanted),
+            bytes(had)
         ),
     )
 }
@@ -119,10 +120,8 @@ fn bloat(facts: &Surroundings, figures: &Figures, has_large: bool) -> Option<Adv
         }
         _ => String::new(),
     };
-    risk(
-        "More memory",
-        format!("{:.1} MB more are resident than now{creep}", figures.additional_bytes as f64 / MB),
-    )
+    let more = more_memory(figures.additional_bytes as f64);
+    risk("More memory", format!("{more} than now is resident{creep}"))
 }
 
 fn lifetime(analysis: &Analysis, plan: &Plan) -> Option<AdviceRisk> {
@@ -183,7 +182,7 @@ mod tests {
         };
         assert!(bloat(&facts, &figures(LEAST_BLOAT - 1), true).is_none());
         let text = bloat(&facts, &figures(38 << 20), true).unwrap().evidence;
-        assert!(text.starts_with("38.0 MB more") && text.contains("max_ptes_none=511"), "{text}");
+        assert!(text.starts_with("38.0 MB more than now is resident") && text.contains("max_ptes_none=511"), "{text}");
         let text = bloat(&facts, &figures(38 << 20), false).unwrap().evidence;
         assert!(!text.contains("khugepaged"), "{text}");
     }
