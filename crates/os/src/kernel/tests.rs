@@ -190,6 +190,40 @@ fn slow_compaction_ends_where_pages_cannot_move() {
     }
 }
 
+/// Blocks 0 and 1 are the run: 300 pages of a program, and 724 free frames that nothing may move to. Block 3
+/// has 380 frames of page cache and 132 free ones, and all else is full. Page cache makes room for the 300
+/// pages first; migration then keeps memory above the low watermark of 126 frames, up to the high one of 151.
+#[test]
+fn slow_compaction_drops_page_cache_for_the_pages_that_move() {
+    let mut kernel = kernel_of(KernelConfig::new(10 * MB), BasePages);
+    fill(&mut kernel);
+    clear(&mut kernel, [4]);
+    map(&mut kernel, SPACE, START, 512);
+    touch(&mut kernel, SPACE, [START + 511]);
+    let rest = kernel.core.free_frames();
+    kernel.core.memory.add_other(OtherUse::Kernel, rest, 0).unwrap();
+    clear(&mut kernel, [0]);
+    touch(&mut kernel, SPACE, START..START + 300);
+    assert_eq!(frame(&kernel, SPACE, START + 299), Some(299));
+    let rest = kernel.core.memory.add_other(OtherUse::PageCache, 212, 0).unwrap();
+    clear(&mut kernel, [3]);
+    for _ in 0..380 {
+        kernel.core.memory.add_other(OtherUse::PageCache, 1, 0).unwrap();
+    }
+    clear(&mut kernel, [rest, 1]);
+    assert_eq!(kernel.core.free_frames(), 724 + 132);
+    assert_eq!(kernel.core.memory.zones().free_in_pageblock(Frame::new(3 * 512)).count(), 132);
+    let before = kernel.core.memory.pressure();
+    assert_eq!(kernel.approach_run(2 * 512, 1000), Approach::Free);
+    assert_eq!(kernel.core.compaction.counts.frames_migrated, 300);
+    // The 176th page is the first for which fewer than 126 frames are free; so is every 26th from there.
+    let after = kernel.core.memory.pressure();
+    let reclaims = after.reclaims - before.reclaims;
+    assert_eq!((reclaims, after.page_cache_frames - before.page_cache_frames), (5, 5 * 26));
+    assert_eq!(kernel.core.memory.other_frames(OtherUse::PageCache), 380 - 168 - 5 * 26);
+    assert_sound(&mut kernel, 1024 + 300 + 5 * 26 - 300);
+}
+
 /// Block 0 is a 2MB page, block 2 is full and block 4 has the tables. A run of two blocks is 0 and
 /// 1, and block 3 is free for the page's data.
 #[test]

@@ -3,13 +3,23 @@
 use crate::machine::{
     BASE, MB, Machine, advise, fork, map, page, populate, protect, remap, switch, unmap,
 };
+use std::any::Any;
+use std::ops::Range;
+
 use perforate_config::Size;
-use perforate_os::{FaultMap, FaultOutcome, HardFault, KernelConfig, OsError};
+use perforate_os::mechanism::{
+    AddressSpace, Attributes, Backed, Backer, Core, Extent, FrameVisitor, Large, Mechanism, Part,
+    PhysicalMemory, Present, Recount, SpaceMut, Touch, Usage, pages_of,
+};
+use perforate_os::{
+    BlockUse, FaultMap, FaultOutcome, HardFault, Kernel, KernelConfig, OsError, Policy,
+};
 use perforate_schemes::segment::SegmentOperation;
+use perforate_schemes::segment::SegmentPolicy;
 use perforate_schemes::segment::{DirectSegments, SegmentError, SegmentRule, SegmentState};
 use perforate_types::{
-    AccessKind, Advice, Frame, PageSize, Permissions, ProcessId, ProgramEvent, Shootdown, SpaceId,
-    TableOperation, Update,
+    AccessKind, Advice, Counters, Frame, HoleSet, PageSize, Permissions, ProcessId, ProgramEvent,
+    Shootdown, SpaceId, TableOperation, Update, VirtualPage,
 };
 
 const SPACE: SpaceId = SpaceId(0);
@@ -550,5 +560,179 @@ fn a_2mb_page_of_a_segment_cannot_be_shared() {
         // A 2MB page outside the segment can be.
         assert_eq!(share(BASE + 64 * MB), Ok(()), "{is_enabled}");
         machine.assert_memory_adds_up();
+    }
+}
+
+/// A 2MB page for which no table can be allocated when it is to be broken up.
+struct Firm(Large);
+struct FirmPages;
+
+impl Extent for Firm {
+    fn mechanism(&self) -> &'static dyn Mechanism {
+        &FirmPages
+    }
+
+    fn pages(&self) -> u64 {
+        512
+    }
+
+    fn permissions(&self) -> Permissions {
+        self.0.permissions
+    }
+
+    fn find(&self, offset: u64) -> Present {
+        self.0.find(offset)
+    }
+
+    fn is_shared(&self, _: &PhysicalMemory) -> bool {
+        false
+    }
+
+    fn offset_of(&self, frame: Frame) -> Option<u64> {
+        self.0.offset_of(frame)
+    }
+
+    fn share(&self, _: &mut PhysicalMemory) {}
+
+    fn release(&self, memory: &mut PhysicalMemory) {
+        self.0.release(memory);
+    }
+
+    fn with_permissions(&self, permissions: Permissions) -> Box<dyn Extent> {
+        Box::new(Self(Large { permissions, ..self.0 }))
+    }
+
+    fn visit_frames(&self, visitor: &mut dyn FrameVisitor) {
+        self.0.visit_frames(visitor);
+    }
+
+    fn forget_owners(&self, _: &mut PhysicalMemory) {}
+
+    fn check(
+        &self,
+        first: VirtualPage,
+        space: &AddressSpace,
+        usage: &mut Usage,
+        recount: &mut Recount,
+    ) -> Result<(), String> {
+        self.0.check(first, space, usage, recount)
+    }
+}
+
+impl Mechanism for FirmPages {
+    fn map(&self, _: &mut SpaceMut<'_>, _: u64, _: Box<dyn Extent>) -> Result<(), OsError> {
+        unreachable!("only the first touch maps one")
+    }
+
+    fn unmap(&self, _: &mut SpaceMut<'_>, _: u64) -> Box<dyn Extent> {
+        unreachable!("none is unmapped")
+    }
+
+    fn protect(&self, _: &mut SpaceMut<'_>, _: u64, _: Permissions) {}
+
+    fn break_up(&self, _: &mut SpaceMut<'_>, _: u64) -> Result<(), OsError> {
+        Err(no_table())
+    }
+
+    fn protect_part(
+        &self,
+        _: &mut SpaceMut<'_>,
+        _: u64,
+        _: &Range<u64>,
+        _: &Attributes,
+    ) -> Result<Part, OsError> {
+        Err(no_table())
+    }
+
+    fn moves_as_one(&self, _: &AddressSpace, _: u64, _: u64) -> bool {
+        false
+    }
+}
+
+fn no_table() -> OsError {
+    OsError::OutOfMemory { asked_bytes: KB4, free_bytes: 0, memory_bytes: 0, enough_bytes: 0 }
+}
+
+/// Maps the 2MB of the first touch by a [`Firm`] page.
+struct FirstTouches {
+    region: u64,
+}
+
+impl Backer for FirstTouches {
+    fn back(&mut self, core: &mut Core, touch: &Touch) -> Result<Backed, OsError> {
+        if touch.region() != self.region {
+            return Ok(Backed::No);
+        }
+        let frames = core.take_run_for(&pages_of(self.region), 0, false)?;
+        let large = Large { block: Frame::new(frames.start), permissions: touch.permissions() };
+        let space = &mut core.space_mut(touch.space)?;
+        space.map_large(self.region, large)?;
+        space.take_region_extent(self.region);
+        space.set_region_extent(self.region, Box::new(Firm(large)));
+        Ok(Backed::Yes)
+    }
+}
+
+struct FirmThenSegments {
+    segments: SegmentPolicy,
+    region: u64,
+}
+
+impl Policy for FirmThenSegments {
+    fn name(&self) -> &'static str {
+        "firm-then-segments"
+    }
+
+    fn rules(&self) -> Vec<&dyn Any> {
+        self.segments.rules()
+    }
+
+    fn backers(&self) -> Vec<Box<dyn Backer>> {
+        let mut backers = self.segments.backers();
+        backers.insert(0, Box::new(FirstTouches { region: self.region }));
+        backers
+    }
+
+    fn use_block(&self, holes: &HoleSet) -> BlockUse {
+        self.segments.use_block(holes)
+    }
+}
+
+/// A segment that begins or ends within a 2MB page needs a table for the rest of the page. Without one,
+/// nothing changes, and the segment's memory is free again.
+#[test]
+fn a_segment_that_cannot_break_a_page_up_gives_its_memory_back() {
+    for (base, limit) in [(BASE + MB, BASE + 32 * MB), (BASE, BASE + 31 * MB)] {
+        let region = if base == BASE { page(BASE + 30 * MB) } else { page(BASE) }.number() / 512;
+        let options = format!("base={base:#x},limit={limit:#x}");
+        let segments = SegmentPolicy::new(perforate_config::read(&options).unwrap()).unwrap();
+        let policy = Box::new(FirmThenSegments { segments, region });
+        let mut kernel = Kernel::new(KernelConfig::new(MEMORY), policy).unwrap();
+        kernel.event(&map(BASE, 32 * MB)).unwrap();
+        let touch = |kernel: &mut Kernel, page: u64| {
+            let page = VirtualPage::new(page);
+            assert_eq!(kernel.fault(SPACE, page, AccessKind::Write), Ok(FaultOutcome::Mapped));
+        };
+        let failures = |kernel: &Kernel| {
+            let mut counters = Counters::default();
+            kernel.counters(&mut counters);
+            ["segments_made", "segment_failures"].map(|name| counters.get(name).unwrap())
+        };
+        touch(&mut kernel, region * 512);
+        assert_eq!(failures(&kernel), [0.0, 0.0]);
+        // A touch of another region: the segment fails, and a page and its table serve the touch.
+        let free = kernel.zones().free_frames();
+        touch(&mut kernel, page(BASE + 8 * MB).number());
+        assert_eq!(kernel.zones().free_frames(), free - 2);
+        assert_eq!((failures(&kernel), kernel.segment(SPACE)), ([0.0, 1.0], None));
+        assert_eq!(kernel.check_invariants(), Ok(()));
+        // In the background.
+        let (bounds, rule) = (Some((base, limit)), SegmentRule::default());
+        let rule = SegmentRule { bounds, ..rule };
+        let failed = kernel.create_segment(SPACE, Some(rule));
+        assert!(matches!(failed, Err(OsError::OutOfMemory { .. })), "{failed:?}");
+        assert_eq!(kernel.zones().free_frames(), free - 2);
+        assert_eq!((failures(&kernel), kernel.segment(SPACE)), ([0.0, 2.0], None));
+        assert_eq!(kernel.check_invariants(), Ok(()));
     }
 }

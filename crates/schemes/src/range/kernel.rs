@@ -374,9 +374,173 @@ impl Overlay for Ranges {
 
 #[cfg(test)]
 mod tests {
-    use perforate_types::Permissions;
+    use perforate_os::{Kernel, KernelConfig};
+    use perforate_types::{Backing, Permissions, ProgramEvent, Update, VirtualPage};
 
     use super::*;
+
+    const SPACE: SpaceId = SpaceId(0);
+    const FIRST: u64 = 1 << 18;
+
+    fn map(first: u64, pages: u64) -> ProgramEvent {
+        ProgramEvent::Map {
+            start: VirtualPage::new(first).address(),
+            length: pages * 4096,
+            permissions: Permissions::READ_WRITE,
+            accessible: true,
+            backing: Backing::Anonymous,
+            shared: false,
+            populate: false,
+        }
+    }
+
+    fn proceed(kernel: &mut Kernel) {
+        while kernel.has_work_in_advance() {
+            kernel.proceed().unwrap();
+        }
+    }
+
+    fn change(kernel: &mut Kernel, act: impl FnOnce(&mut Ranges)) {
+        let changed = kernel.with_backer(
+            |_| EagerBacker::default(),
+            |_: &mut EagerBacker, core| {
+                let space = &mut core.space_mut(SPACE)?;
+                act(space.overlay_mut().unwrap().downcast_mut().unwrap());
+                Ok(())
+            },
+        );
+        changed.unwrap();
+    }
+
+    #[test]
+    fn ranges_that_disagree_with_the_tables_are_found() {
+        type Spoil = fn(&mut RangeEntry);
+        let spoilt: [(Spoil, u64); 4] = [
+            (|it| it.frame = it.frame.add(1), 0),
+            (|it| it.permissions = Permissions::READ, 0),
+            (|it| it.end += 1, 1024),
+            (|it| (it.start, it.frame) = (it.start - 1, Frame::new(9)), u64::MAX),
+        ];
+        let with_range = || {
+            let mut kernel =
+                Kernel::new(KernelConfig::new(64 << 20), Box::new(EagerPaging)).unwrap();
+            kernel.event(&map(FIRST - 1, 1)).unwrap();
+            kernel.event(&map(FIRST, 1024)).unwrap();
+            kernel
+                .event(&ProgramEvent::Unmap {
+                    start: VirtualPage::new(FIRST - 1).address(),
+                    length: 4096,
+                })
+                .unwrap();
+            proceed(&mut kernel);
+            assert_eq!(kernel.check_invariants(), Ok(()));
+            kernel
+        };
+        for (spoil, page) in spoilt {
+            let mut kernel = with_range();
+            change(&mut kernel, |ranges| {
+                assert_eq!(ranges.pages(), 1024);
+                spoil(ranges.entries.values_mut().next().unwrap());
+            });
+            let page = FIRST.wrapping_add(page);
+            let expected = format!("space 0: page {page:#x} of a range is mapped as ");
+            let error = kernel.check_invariants().unwrap_err();
+            assert!(error.starts_with(&expected), "{error}");
+        }
+        let of_table: [fn(&mut Ranges); 2] =
+            [|ranges| ranges.nodes[0].1[1] ^= 1, |ranges| ranges.entries.clear()];
+        for spoil in of_table {
+            let mut kernel = with_range();
+            change(&mut kernel, spoil);
+            let expected = "space 0: the range table does not hold the ranges";
+            assert_eq!(kernel.check_invariants(), Err(expected.into()));
+        }
+    }
+
+    fn figures(kernel: &Kernel) -> [u64; 4] {
+        let mut counters = Counters::default();
+        kernel.counters(&mut counters);
+        let names = ["ranges", "range_pages", "range_table_bytes", "free_bytes"];
+        names.map(|name| counters.get(name).unwrap() as u64)
+    }
+
+    /// Writes of the root register, writes of nodes, and cleared nodes since the last call.
+    fn operations(kernel: &mut Kernel) -> [u64; 3] {
+        let mut counts = [0; 3];
+        for update in kernel.updates().drain(..) {
+            let Update::Format(operation) = update else { continue };
+            let own: &RangeOperation = operation.downcast_ref().unwrap();
+            let kind = match own {
+                RangeOperation::Root { .. } => 0,
+                RangeOperation::Node { .. } => 1,
+                RangeOperation::Clear { .. } => 2,
+            };
+            counts[kind] += 1;
+        }
+        counts
+    }
+
+    /// A second node for which memory has no room: page tables map the pages of all ranges, and the first
+    /// node's frame is free again.
+    #[test]
+    fn without_room_for_a_table_there_are_no_ranges() {
+        let mut kernel = Kernel::new(KernelConfig::new(24 * 4096), Box::new(EagerPaging)).unwrap();
+        kernel.event(&map(FIRST, 512)).unwrap();
+        proceed(&mut kernel);
+        let mut page = FIRST;
+        while kernel.fault(SPACE, VirtualPage::new(page), AccessKind::Write).is_ok() {
+            page += 1;
+        }
+        assert_eq!(figures(&kernel), [1, 16, 4096, 0]);
+        operations(&mut kernel);
+        let none = |_: &dyn Policy| EagerBacker::default();
+        let changed = kernel.with_backer(none, |_: &mut EagerBacker, core| {
+            let space = &mut core.space_mut(SPACE)?;
+            let mut overlay = space.take_overlay().unwrap();
+            let ranges: &mut Ranges = overlay.downcast_mut().unwrap();
+            let first = *ranges.entries.values().next().unwrap();
+            for number in 0..200 {
+                let start = FIRST + 1024 + 2 * number;
+                ranges.entries.insert(start, RangeEntry { start, end: start + 1, ..first });
+            }
+            ranges.write(space);
+            assert_eq!((ranges.entries.len(), ranges.nodes.len()), (0, 0));
+            space.set_overlay(overlay);
+            Ok(())
+        });
+        changed.unwrap();
+        assert_eq!(figures(&kernel), [0, 0, 0, 4096]);
+        assert_eq!(operations(&mut kernel), [1, 0, 1]);
+        assert_eq!(kernel.check_invariants(), Ok(()));
+    }
+
+    /// 200 ranges, which are a root and nodes below: a change sends the node that changed, and the root
+    /// register only when the root is another frame.
+    #[test]
+    fn a_change_of_a_range_writes_what_changed() {
+        let mut kernel = Kernel::new(KernelConfig::new(64 << 20), Box::new(EagerPaging)).unwrap();
+        for number in 0..200 {
+            kernel.event(&map(FIRST + 8 * number, 4)).unwrap();
+            proceed(&mut kernel);
+        }
+        let [ranges, pages, bytes, _] = figures(&kernel);
+        assert_eq!((ranges, pages), (200, 800));
+        assert!(bytes > 4096, "a root and others");
+        let [roots, _, cleared] = operations(&mut kernel);
+        assert_eq!((roots, cleared), (1, 0));
+        let unmap = |kernel: &mut Kernel, first: u64, pages: u64| {
+            let start = VirtualPage::new(first).address();
+            kernel.event(&ProgramEvent::Unmap { start, length: pages * 4096 }).unwrap();
+            proceed(kernel);
+            kernel.check_invariants().unwrap();
+            operations(kernel)
+        };
+        for number in [199, 0] {
+            assert_eq!(unmap(&mut kernel, FIRST + 8 * number, 1), [0, 1, 0]);
+        }
+        assert_eq!(figures(&kernel)[..3], [200, 798, bytes]);
+        assert_eq!(unmap(&mut kernel, FIRST, 8 * 200), [1, 0, bytes / 4096]);
+    }
 
     /// Random additions and removals, compared with the mapping of every page. The ranges are the longest
     /// runs of pages that continue each other.

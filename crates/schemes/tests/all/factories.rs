@@ -1,7 +1,7 @@
 //! The hardware that schemes build for a kernel and a machine.
 
-use perforate_mmu::{Mmu, MmuConfig, TlbGeometry, WalkCacheConfig};
-use perforate_os::{Kernel, KernelConfig, TableFormat};
+use perforate_mmu::{BitmapLoading, Mmu, MmuConfig, TlbGeometry, WalkCacheConfig};
+use perforate_os::{FolioSizes, Kernel, KernelConfig, TableFormat};
 use perforate_schemes::segment::EscapeFilterConfig;
 use perforate_schemes::{Hardware, PolicyOptions, Scheme, all, hosts_only};
 use perforate_types::{
@@ -61,5 +61,43 @@ fn tables_of_every_scheme_have_the_levels_of_its_kernel() {
             assert_eq!(levels(scheme, five_levels), walks, "{} {five_levels}", scheme.name);
         }
         walks.insert(0, Purpose::Level5);
+    }
+}
+
+/// Each of these schemes has folios of the size in its name, whatever the advice.
+#[test]
+fn schemes_of_folios_have_the_size_in_their_name() {
+    let sizes = ["16k", "32k", "64k", "128k", "256k", "512k", "1m"];
+    for (size, order) in sizes.into_iter().zip(2..) {
+        let name = format!("mthp-{size}");
+        let scheme = all().find(|scheme| scheme.name == name).expect("it is listed");
+        let policy = (scheme.policy)(&PolicyOptions::default()).expect("it has no options");
+        let rules = policy.rules();
+        let sizes: Vec<_> =
+            rules.iter().filter_map(|rule| rule.downcast_ref::<FolioSizes>()).collect();
+        assert_eq!(sizes, [&FolioSizes::always(order)], "{name}");
+    }
+}
+
+/// Hardware of a scheme with perforated pages loads bitmap entries as the scheme says.
+#[test]
+fn bitmaps_are_loaded_as_the_scheme_says() {
+    let mut loadings = Vec::new();
+    for scheme in all().filter(|scheme| scheme.shadow_directories) {
+        let Ok(policy) = (scheme.policy)(&PolicyOptions::default()) else { continue };
+        let tables = TableFormat { shadow_directories: true, ..TableFormat::default() };
+        let config = KernelConfig { tables, ..KernelConfig::new(64 << 20) };
+        let kernel = Kernel::new(config, policy).expect("a kernel");
+        let geometry = TlbGeometry { entries: 16, ways: 4 };
+        let tlb = &MmuConfig::plain(geometry, geometry).tlb;
+        let escape_filter = EscapeFilterConfig::default();
+        let hardware = Hardware { scheme, kernel: &kernel, tlb, escape_filter };
+        let dimension = (scheme.dimension)(&hardware);
+        let loading = dimension.holes().expect("it has holes").bitmap_loading();
+        assert_eq!(Some(loading), scheme.bitmap_loading, "{}", scheme.name);
+        loadings.push(loading);
+    }
+    for loading in [BitmapLoading::Naive, BitmapLoading::OnDemand, BitmapLoading::Filtered] {
+        assert!(loadings.contains(&loading), "{loading:?}");
     }
 }

@@ -304,6 +304,39 @@ mod tests {
     }
 
     #[test]
+    fn slices_that_disagree_with_free_memory_are_found() {
+        let busy = 2 * 1024 + 5 * 16;
+        let is_free = |frame: Frame| frame != Frame::new(busy);
+        let mut sound = slices(None);
+        sound.taken(busy + 3..busy + 4);
+        assert_eq!(sound.check(&is_free), Ok(()));
+        let all = u64::MAX;
+        let counted = format!("availability of slice 2: {} recorded, {all} counted", !32_u64);
+        assert_eq!(sound.check(&|_| true), Err(counted));
+        let wrong = |spoil: &dyn Fn(&mut Slices)| {
+            let mut slices = sound.clone();
+            spoil(&mut slices);
+            slices.check(&is_free)
+        };
+        for (number, spoil, expected) in [
+            (1, 5, "free blocks in superpages, 1: 0 recorded, 5 counted"),
+            (2, 32, ""),
+            (2, 36, "free blocks in superpages, 2: 0 recorded, 4 counted"),
+        ] {
+            let error = wrong(&|slices| slices.in_superpages[number] = spoil).err();
+            assert_eq!(error.unwrap_or_default(), expected);
+        }
+        let unlisted = wrong(&|slices| assert!(slices.allocatable.remove(&3)));
+        assert_eq!(unlisted, Err("list of slices, 3: false recorded, true counted".into()));
+        // Slices outside the policy's range may not be listed.
+        let mut few = slices(Some(0..2048));
+        assert_eq!(few.check(&|_| true), Ok(()));
+        assert!(few.allocatable.insert(2));
+        let listed = "list of slices, 2: true recorded, false counted";
+        assert_eq!(few.check(&|_| true), Err(listed.into()));
+    }
+
+    #[test]
     fn a_slice_with_32_usable_blocks_is_allocatable_and_31_are_too_few() {
         let mut slices = slices(None);
         slices.taken(0..32 * 16);

@@ -187,3 +187,136 @@ impl Extent for PerforatedPage {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use perforate_os::mechanism::{Backed, Backer, Core, Touch};
+    use perforate_os::{HoleContent, Kernel, KernelConfig, OsError, TableFormat};
+    use perforate_types::{AccessKind, Backing, ProgramEvent, SpaceId};
+
+    use super::*;
+    use crate::perforated::{Perforated, PerforationOptions};
+
+    const SPACE: SpaceId = SpaceId(0);
+    const FIRST: u64 = 512;
+
+    struct Nothing;
+
+    impl Backer for Nothing {
+        fn back(&mut self, _: &mut Core, _: &Touch) -> Result<Backed, OsError> {
+            Ok(Backed::No)
+        }
+    }
+
+    /// A 2MB page with holes 3 and 4, of which hole 3 has a frame of its own.
+    fn kernel() -> Kernel {
+        let tables = TableFormat { shadow_directories: true, ..TableFormat::default() };
+        let config = KernelConfig { tables, ..KernelConfig::new(16 << 20) };
+        let policy = Perforated::new(PerforationOptions::DEFAULT).unwrap();
+        let mut kernel = Kernel::new(config, Box::new(policy)).unwrap();
+        let event = ProgramEvent::Map {
+            start: VirtualPage::new(FIRST).address(),
+            length: 2 << 20,
+            permissions: Permissions::READ_WRITE,
+            accessible: true,
+            backing: Backing::Anonymous,
+            shared: false,
+            populate: false,
+        };
+        kernel.event(&event).unwrap();
+        let page = |index| VirtualPage::new(FIRST + index);
+        kernel.fault(SPACE, page(0), AccessKind::Write).unwrap();
+        for (index, content) in [(3, HoleContent::Moved), (4, HoleContent::Unallocated)] {
+            kernel.punch(SPACE, page(index), content).unwrap();
+        }
+        kernel
+    }
+
+    fn change(kernel: &mut Kernel, act: impl FnOnce(&mut PerforatedPage)) {
+        let changed = kernel.with_backer(
+            |_| Nothing,
+            |_: &mut Nothing, core| {
+                let space = &mut core.space_mut(SPACE)?;
+                act(space.region_extent_mut(FIRST / 512).unwrap());
+                Ok(())
+            },
+        );
+        changed.unwrap();
+    }
+
+    #[test]
+    fn a_perforated_page_that_disagrees_with_its_holes_is_found() {
+        type Spoil = fn(&mut PerforatedPage);
+        let unreserved = |index| {
+            format!("space 0: region 0x1: reserved sub-page {index} is no unallocated hole")
+        };
+        let stray =
+            "space 0: region 0x1: a perforated page without holes, or an entry that is no hole's";
+        let cases: [(Spoil, String); 7] = [
+            (
+                |page| page.allocated += 1,
+                "space 0: region 0x1: allocated holes: 2 recorded, 1 counted".into(),
+            ),
+            (
+                |page| page.allocated = 0,
+                "space 0: region 0x1: allocated holes: 0 recorded, 1 counted".into(),
+            ),
+            (|page| assert!(page.reserved.insert(3)), unreserved(3)),
+            (|page| assert!(page.reserved.insert(5)), unreserved(5)),
+            (
+                |page| {
+                    page.holes.remove(3);
+                    page.allocated = 0;
+                },
+                stray.into(),
+            ),
+            (
+                |page| {
+                    page.holes = HoleSet::EMPTY;
+                    page.entries.take(3);
+                    page.allocated = 0;
+                },
+                stray.into(),
+            ),
+            (|page| page.block = page.block.add(512), String::new()),
+        ];
+        for (spoil, expected) in cases {
+            let mut kernel = kernel();
+            assert_eq!(kernel.check_invariants(), Ok(()));
+            change(&mut kernel, |page| {
+                spoil(page);
+            });
+            let error = kernel.check_invariants().unwrap_err();
+            assert!(error.starts_with(&expected), "{error}");
+        }
+    }
+
+    /// What a page of holes only says of itself depends on whether any of them has a frame.
+    #[test]
+    fn a_page_of_unmapped_holes_maps_nothing() {
+        let mut kernel = kernel();
+        change(&mut kernel, |page| {
+            let answers = |page: &PerforatedPage| {
+                (page.pages(), page.is_whole(), page.may_have_holes(), page.maps_nothing())
+            };
+            assert_eq!(answers(page), (512, false, true, false));
+            let holes = std::mem::replace(&mut page.holes, HoleSet::FULL);
+            assert_eq!(answers(page), (512, false, true, false));
+            page.allocated = 0;
+            assert_eq!(answers(page), (512, false, true, true));
+            page.holes = holes;
+            assert!(!page.maps_nothing());
+            page.allocated = 1;
+        });
+        assert_eq!(kernel.check_invariants(), Ok(()));
+    }
+
+    /// 510 sub-pages in place, and one frame for a hole.
+    #[test]
+    fn the_map_of_memory_has_the_frames_of_holes() {
+        let map = kernel().memory_map();
+        let found = [FrameClass::Perforated, FrameClass::Movable, FrameClass::Reserved]
+            .map(|class| map.frames(class));
+        assert_eq!(found, [510, 1, 0]);
+    }
+}

@@ -190,3 +190,149 @@ fn check_page(space: &AddressSpace, segment: &Segment, page: u64) -> Result<(), 
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use perforate_config::Size;
+    use perforate_os::{BasePages, Kernel, KernelConfig};
+    use perforate_types::{
+        AccessKind, Backing, ProgramEvent, SpaceId, VirtualAddress, VirtualPage,
+    };
+
+    use super::*;
+    use crate::segment::kernel::Segments;
+    use crate::segment::policy::SegmentPolicy;
+    use crate::segment::{DirectSegments, SegmentOptions};
+
+    const SPACE: SpaceId = SpaceId(0);
+    const START: u64 = 1 << 20;
+    const PAGES: u64 = 4096;
+
+    fn map(kernel: &mut Kernel, pages: u64) {
+        let event = ProgramEvent::Map {
+            start: VirtualPage::new(START).address(),
+            length: pages * 4096,
+            permissions: Permissions::READ_WRITE,
+            accessible: true,
+            backing: Backing::Anonymous,
+            shared: false,
+            populate: false,
+        };
+        kernel.event(&event).unwrap();
+    }
+
+    fn write(kernel: &mut Kernel, page: u64) {
+        kernel.fault(SPACE, VirtualPage::new(page), AccessKind::Write).unwrap();
+    }
+
+    fn change(kernel: &mut Kernel, act: impl FnOnce(&mut SpaceMut<'_>)) {
+        let none = |_: &dyn perforate_os::Policy| Segments::new(None, false);
+        let changed = kernel.with_backer(none, |_: &mut Segments, core| {
+            act(&mut core.space_mut(SPACE)?);
+            Ok(())
+        });
+        changed.unwrap();
+    }
+
+    /// A segment of 16MB whose page 7 is also mapped by an entry, if `is_paged`.
+    fn with_segment(is_paged: bool) -> Kernel {
+        let options = SegmentOptions { min: Size(16 << 20), ..SegmentOptions::DEFAULT };
+        let policy = Box::new(SegmentPolicy::new(options).unwrap());
+        let mut kernel = Kernel::new(KernelConfig::new(64 << 20), policy).unwrap();
+        map(&mut kernel, PAGES);
+        write(&mut kernel, START);
+        if is_paged {
+            write(&mut kernel, START + 7);
+        }
+        assert_eq!(kernel.segment(SPACE).unwrap().paged_pages, u64::from(is_paged));
+        kernel
+    }
+
+    #[test]
+    fn a_segment_that_disagrees_with_its_memory_is_found() {
+        type Spoil = fn(&mut Segment);
+        let area = format!("space 0: the area at {START:#x} differs from the segment");
+        let cases: [(bool, Spoil, &str); 9] = [
+            (true, |it| it.paged += 1, "space 0: pages that the segment holds: "),
+            (true, |it| it.paged -= 1, "space 0: pages that the segment holds: "),
+            (
+                true,
+                |it| {
+                    it.escaped.insert(it.end);
+                    it.paged -= 1;
+                },
+                "space 0: page 0x101000 escaped a segment that it is not in",
+            ),
+            (
+                true,
+                |it| it.frame = it.frame.add(1),
+                "space 0: page 0x100007 of the segment is mapped as Page(",
+            ),
+            (
+                true,
+                |it| it.permissions = Permissions::READ,
+                "space 0: page 0x100007 of the segment is mapped as Page(",
+            ),
+            (false, |it| it.permissions = Permissions::READ, &area),
+            (
+                false,
+                |it| it.end += 1,
+                "space 0: pages of the segment in areas: 4097 recorded, 4096 counted",
+            ),
+            (
+                false,
+                |it| (it.start, it.frame) = (it.start - 1, it.frame.add(9)),
+                "space 0: pages of the segment in areas: 4097 recorded, 4096 counted",
+            ),
+            (false, |it| it.frame = it.frame.add(2048), ""),
+        ];
+        for (number, (is_paged, spoil, expected)) in cases.into_iter().enumerate() {
+            for is_active in [true, false] {
+                let mut kernel = with_segment(is_paged);
+                if !is_active {
+                    kernel.disable_segment(SPACE).unwrap();
+                }
+                assert_eq!(kernel.check_invariants(), Ok(()));
+                let run = kernel.segment(SPACE).unwrap().frame.number();
+                change(&mut kernel, |space| {
+                    spoil(space.overlay_mut().unwrap().downcast_mut().unwrap());
+                });
+                let error = kernel.check_invariants().unwrap_err();
+                assert!(error.starts_with(expected), "{number} {is_active} {run}: {error}");
+            }
+        }
+    }
+
+    /// A page of a segment cannot be in swap, unless it has escaped.
+    #[test]
+    fn a_swapped_page_of_a_segment_is_found() {
+        for is_escaped in [false, true] {
+            let config = KernelConfig { swap: Size(64 << 20), ..KernelConfig::new(8 << 20) };
+            let mut kernel = Kernel::new(config, Box::new(BasePages)).unwrap();
+            map(&mut kernel, PAGES);
+            (START..START + 2048).for_each(|page| write(&mut kernel, page));
+            change(&mut kernel, |space| {
+                let page = (START..).find(|&page| space.is_swapped(page)).unwrap();
+                let escaped = if is_escaped { BTreeSet::from([page]) } else { BTreeSet::new() };
+                let segment = Segment {
+                    start: page,
+                    end: page + 1,
+                    frame: Frame::new(0),
+                    permissions: Permissions::READ_WRITE,
+                    is_active: true,
+                    escaped,
+                    paged: 0,
+                    large_pages: false,
+                    most_escapes: 1,
+                };
+                record::set(space, segment);
+                let checked = segment_of(space).unwrap().check(space, &mut Recount::default());
+                let address = VirtualAddress::new(page * 4096);
+                let lost = format!("page {:#x} of the segment is swapped", address.page().number());
+                assert_eq!(checked, if is_escaped { Ok(()) } else { Err(lost) });
+            });
+        }
+    }
+}

@@ -4,7 +4,8 @@ use perforate_mmu::{Mmu, MmuConfig, TlbGeometry, WalkCacheConfig, allow};
 use perforate_schemes::gap_tolerant::GapTolerantRadix;
 use perforate_schemes::gap_tolerant::SuperpageOperation;
 use perforate_types::{
-    AccessKind, Frame, GapTolerance, Permissions, SpaceId, Steps, TableOperation, VirtualPage,
+    AccessKind, Frame, GapTolerance, PageSize, Permissions, SpaceId, Steps, TableOperation,
+    VirtualPage,
 };
 
 /// Not the first address space, which is what a copy without one would be of.
@@ -69,4 +70,27 @@ fn a_cached_gap_tolerant_entry_knows_that_it_is_dirty() {
         access(&mut mmu, AccessKind::Read, 2);
         assert!(known_dirty(&mut mmu, 0) && known_dirty(&mut mmu, 2), "way {way}");
     }
+}
+
+/// Stores through a superpage and through a 4KB page dirty these entries, and none that points to a node.
+#[test]
+fn a_store_dirties_no_pointer_to_a_node() {
+    let mut mmu = unit();
+    let (page, size) = (VirtualPage::new(1024), PageSize::Size4K);
+    let (permissions, branch) = (Permissions::READ_WRITE, 0);
+    let node = Frame::new(0x20);
+    mmu.apply(
+        &TableOperation::AddNode { space: SPACE, level: 1, page, frame: node, branch }.into(),
+    );
+    let frame = Frame::new(0x5000);
+    mmu.apply(&TableOperation::Map { space: SPACE, page, size, frame, permissions }.into());
+    access(&mut mmu, AccessKind::Write, 0);
+    access(&mut mmu, AccessKind::Write, 1024);
+    let dirty = [0x14, 0x13, 0x12, 0x20].map(|node| {
+        let word =
+            |word: u64| mmu.dimension().memory().entry(Frame::new(node).address().add(8 * word));
+        // Word 1 of the directory is the superpage's selection bitmap.
+        (0..512).filter(|&number| number != 1 && word(number).is_dirty()).count()
+    });
+    assert_eq!(dirty, [0, 0, 1, 1]);
 }
