@@ -65,7 +65,9 @@ pub fn varied() -> String {
 pub fn sampled() -> String {
     let of = |scheme: &str, cycles: u64| {
         json!({"scheme": scheme, "workload": "w", "machine": "m", "instructions": 1000,
-            "cycles": cycles, "ipc": 1000.0 / cycles as f64, "counters": {"walks": 5},
+            "cycles": cycles, "ipc": 1000.0 / cycles as f64,
+            "instructions_represented": 1_000_000,
+            "counters": {"walks": 5, "operating_system_cycles": 40_000, "translation_stall_cycles": 300},
             "sampled": {"windows": 40, "window_warmup_instructions": 300,
                 "instructions_counted": 20_000, "instructions_represented": 1_000_000,
                 "figures": {"ipc": {"mean": 0.5, "half_width_95": 0.01},
@@ -135,9 +137,7 @@ fn pages_and_tables_are_as_they_were() {
             writeln!(kept, "{name} | summary | {}", TextHash::of(&text)).unwrap();
         }
     }
-    let others = [records::odd_labels(), records::left_open(), records::claimed_lines()];
-    let others = others.map(|records| records.text()).join("\n");
-    let experiments = [records::all(), others].join("\n");
+    let experiments = [records::all(), records::others()].join("\n");
     let experiments = read_experiments(&experiments).unwrap();
     add_page(&mut kept, "experiments", &experiments_html(&experiments, &options));
     for columns in [60, 110] {
@@ -153,7 +153,13 @@ fn pages_and_tables_are_as_they_were() {
     add_page(&mut kept, "joint readings", &experiments_html(&joint, &options));
     let pairs = snapshot::HOST.replace("\"blocks_per_cell\":1", "\"blocks_per_cell\":2");
     let host = [("host", snapshot::HOST), ("host, two blocks a cell", &pairs)];
-    for (name, text) in host.into_iter().chain([("process", snapshot::PROCESS)]) {
+    let (full_host, full_process) = (snapshot::full_host(), snapshot::full_process());
+    let others = [
+        ("process", snapshot::PROCESS),
+        ("full host", &full_host),
+        ("full process", &full_process),
+    ];
+    for (name, text) in host.into_iter().chain(others) {
         let snapshot = read_snapshot(text).unwrap();
         add_page(&mut kept, name, &snapshot_html(&snapshot, &options));
         add_text(&mut kept, name, &snapshot_table(&snapshot, 100));
