@@ -149,8 +149,10 @@ fn pages_and_tables_are_as_they_were() {
         let alone = ExperimentResults { experiments: vec![one], joint: Vec::new() };
         add_page(&mut kept, &name, &experiments_html(&alone, &options));
     }
-    let joint = read_experiments(&records::joint()).unwrap();
+    let joint = [records::joint(), records::many_readings()].join("\n");
+    let joint = read_experiments(&joint).unwrap();
     add_page(&mut kept, "joint readings", &experiments_html(&joint, &options));
+    add_text(&mut kept, "joint readings", &experiments_table(&joint, 100));
     let pairs = snapshot::HOST.replace("\"blocks_per_cell\":1", "\"blocks_per_cell\":2");
     let host = [("host", snapshot::HOST), ("host, two blocks a cell", &pairs)];
     let (full_host, full_process) = (snapshot::full_host(), snapshot::full_process());

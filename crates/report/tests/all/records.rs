@@ -364,6 +364,30 @@ pub fn joint() -> String {
     format!("{}\n{paper}\n{other}", lines().text())
 }
 
+/// Joint readings in which more choices matter, and more pairs of claims exclude each other, than are listed.
+pub fn many_readings() -> String {
+    const CHOICES: usize = 10;
+    let bits = |reading: usize| (reading as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+    let is_set = |reading: usize, choice: usize| bits(reading) >> choice & 1 == 1;
+    let name = |choice: usize| format!("choice {choice}");
+    let readings = (0..100).map(|reading| -> Value {
+        let changed = (0..CHOICES).filter(|choice| is_set(reading, *choice));
+        changed.map(|choice| (name(choice), json!("on"))).collect()
+    });
+    let choices = (0..CHOICES)
+        .map(|choice| json!({"name": name(choice), "reason": "No source.", "values": ["on"]}));
+    // Of each choice, two claims hold with it and one without it.
+    let claims = (0..3 * CHOICES).map(|number| {
+        let (choice, is_with) = (number / 3, number % 3 > 0);
+        let holds = (0..100).map(|reading| is_set(reading, choice) == is_with);
+        json!({"id": format!("M-C{number}"), "statement": "s", "verdict": "reproduced",
+            "holds_in": holds.collect::<Vec<_>>()})
+    });
+    json!({"record": "joint", "paper": "M", "quick": false, "choices": choices.collect::<Vec<_>>(),
+        "readings": readings.collect::<Vec<_>>(), "claims": claims.collect::<Vec<_>>()})
+    .to_string()
+}
+
 /// Claims whose values depend on what a paper leaves open: on two parameters, and on none.
 pub fn left_open() -> Records {
     let places = [["gups", "GUPS"], ["mcf", "mcf"]];
