@@ -275,6 +275,19 @@ mod tests {
     }
 
     #[test]
+    fn a_process_that_the_recorder_starts_is_known() {
+        let reception = Reception::open(Arc::new(SharedMemory::new().unwrap()), b"plugin").unwrap();
+        let own = std::process::id();
+        reception.admit(own);
+        assert_eq!(ask(&reception, 0), Some(own.into()));
+        let (folder, option) =
+            (reception.folder().display().to_string(), reception.plugin_option());
+        let library = option.split(',').next().unwrap().to_owned();
+        assert_eq!(option, format!("{library},socket={folder}/socket,library={library}"));
+        assert_eq!(fs::read(&library).unwrap(), b"plugin");
+    }
+
+    #[test]
     fn the_folder_is_reachable_for_all_users() {
         let reception = Reception::open(Arc::new(SharedMemory::new().unwrap()), b"plugin").unwrap();
         if FOLDERS.iter().any(|folder| is_reachable(Path::new(folder))) {

@@ -191,6 +191,24 @@ fn what_is_recorded_is_noted() {
     assert_eq!(notes(Some(Sampling::ADAPTIVE), None), "", "noted at the end");
     assert_eq!(notes(periodic, None), "recorded: windows of 10 instructions, one every 100");
     assert_eq!(notes(periodic, Some("markers")), "recorded: between the program's markers");
+    session.first_skipped = Some(9);
+    let metadata = session.metadata();
+    assert_eq!(
+        (&metadata.program[..], metadata.instructions_skipped),
+        (&["/bin/tail".to_owned()][..], 9)
+    );
+    assert_eq!(metadata.recorder, "qemu-user with the perforate plugin");
+    assert_eq!(metadata.architecture, "x86_64");
+    assert!(metadata.created_by.starts_with("perforate ") && !metadata.is_cut_off);
+    assert!(metadata.has_events && metadata.has_dependencies && metadata.has_branches);
+    let assumptions = [
+        "Addresses are moved to where Linux would place them, by multiples of 2MB.",
+        "Anonymous mappings of whole 2MB begin at multiples of 2MB, as in Linux since 6.7.",
+        "A repeated string instruction accesses memory in pieces of a cache line.",
+        "Threads take turns in the order in which the emulator ran them.",
+        "The kernel's own accesses are not recorded.",
+    ];
+    assert_eq!(metadata.assumptions, assumptions);
 }
 
 /// The figures of a recording in which nothing was recorded after the first instructions were skipped.
@@ -212,8 +230,9 @@ fn the_end_of_a_recording_has_its_figures() {
         ] {
             store(word, value);
         }
+        session.replay.output.as_mut().unwrap().instructions = 9;
         let progress = session.progress();
-        assert_eq!((progress.instructions_skipped, progress.instructions), (100, 0));
+        assert_eq!((progress.instructions_skipped, progress.instructions), (100, 9));
         assert_eq!((progress.bytes_waiting, progress.is_running), (0, false));
         let summary = session.finish(ending).unwrap();
         let path = folder.path().join("a.trace");
