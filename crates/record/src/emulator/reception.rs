@@ -285,6 +285,10 @@ mod tests {
         let library = option.split(',').next().unwrap().to_owned();
         assert_eq!(option, format!("{library},socket={folder}/socket,library={library}"));
         assert_eq!(fs::read(&library).unwrap(), b"plugin");
+        // Programs of other users connect and load, but do not list or change.
+        let mode = |path: &str| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let modes = [folder.clone(), format!("{folder}/socket"), library].map(|path| mode(&path));
+        assert_eq!(modes, [0o711, 0o666, 0o644]);
     }
 
     #[test]

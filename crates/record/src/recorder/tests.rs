@@ -3,6 +3,7 @@ use std::process::Command;
 use perforate_trace::{StoppedBy, open};
 
 use super::*;
+use crate::emulator::spool::Batch;
 
 fn phases(selection: Selection, begin: Begin) -> [u64; 5] {
     let shared = SharedMemory::new().unwrap();
@@ -294,4 +295,133 @@ fn a_recording_is_over_with_its_program_or_by_a_failure() {
     session.replay.images.get(1).unwrap().id = Some(perforate_types::ProcessId(0));
     session.last_batch = Instant::now();
     assert_eq!(session.idle().unwrap(), None, "a process lives");
+}
+
+/// The answer to the next question of the first ring.
+fn answered(session: &mut Session, answer: Answer) {
+    session.replay.add(Batch { ring: 0, records: Vec::new(), answer: Some(answer) });
+}
+
+/// Starts a recorded part of the run, as the plugin of a process reports it; the run has reached part `now`.
+fn begin(session: &mut Session, skipped: u64, (phase, now): (u64, u64)) {
+    answered(session, Answer::Pages(Vec::new()));
+    store(&session.shared.header().phases.number, now);
+    session.start(0, skipped, phase).unwrap();
+}
+
+/// Gaps of a finished trace.
+fn gaps(folder: &std::path::Path) -> Vec<u64> {
+    let mut source = open(folder.join("a.trace").to_str().unwrap()).unwrap();
+    let (mut chunk, mut gaps) = (perforate_types::Chunk::default(), Vec::new());
+    while source.next_chunk(&mut chunk).unwrap() {
+        gaps.extend(chunk.events.iter().filter_map(|(_, event)| match event {
+            ProgramEvent::Gap { instructions } => Some(*instructions),
+            _ => None,
+        }));
+    }
+    gaps
+}
+
+/// Each window is counted once, though every process reports its start, in any order.
+#[test]
+fn windows_begin_with_the_gap_before_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut session = session(folder.path(), |_| {});
+    for (skipped, phase, windows) in
+        [(100, 1, 1), (100, 1, 1), (250, 3, 2), (240, 3, 2), (251, 5, 3)]
+    {
+        begin(&mut session, skipped, (phase, phase));
+        assert_eq!((session.windows, session.first_skipped), (windows, Some(100)), "{skipped}");
+    }
+    let summary = session.finish(Ending::Limit).unwrap();
+    assert_eq!((summary.windows, summary.instructions_skipped), (3, 100));
+    assert_eq!(summary.instructions_between, 151);
+    assert_eq!(gaps(folder.path()), [150, 1]);
+}
+
+/// Windows of 10 instructions, of which one stays: of three without gaps and a fourth, the first once there is a
+/// fifth, in which nothing was recorded: it is at 8 window lengths from the start.
+#[test]
+fn windows_that_do_not_stay_are_left_out_at_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut session = session(folder.path(), |options| {
+        options.selection.sampling = Some(Sampling::Adaptive { window: 10, kept: 1 });
+    });
+    begin(&mut session, 0, (1, 1));
+    let image = session.replay.images.get(0).unwrap();
+    (image.id, image.program) = (Some(perforate_types::ProcessId(0)), "/bin/tail".into());
+    session.replay.images.get(1).unwrap().id = Some(perforate_types::ProcessId(0));
+    let output = session.replay.output.as_mut().unwrap();
+    assert!(!output.is_dropping);
+    output.begin_block(crate::replay::output::Runner::default(), 0x1000..0x1010).unwrap();
+    for _ in 0..30 {
+        output.push(&perforate_types::Instruction::default(), &[]).unwrap();
+    }
+    begin(&mut session, 20, (3, 5));
+    let output = session.replay.output.as_mut().unwrap();
+    assert!(output.is_dropping, "the fourth window");
+    output.dropped = 10;
+    assert_eq!(session.metadata().notes.len(), 0);
+    assert!(!folder.path().join("a.trace").exists(), "not before it is thinned");
+    store(&session.shared.header().phases.skipped, 25);
+    let summary = session.finish(Ending::Exited(0)).unwrap();
+    assert_eq!((summary.instructions, summary.windows), (10, 1));
+    // 25 were skipped, ten were not recorded, and twenty were recorded and left out.
+    assert_eq!((summary.instructions_skipped, summary.instructions_between), (0, 55));
+    let [process] = &summary.processes[..] else { panic!("{:?}", summary.processes) };
+    assert_eq!((process.number, process.instructions, process.pages_touched), (0, 10, 1));
+    assert_eq!((&process.programs[..], summary.pages_touched), (&["/bin/tail".into()][..], 1));
+    assert_eq!(gaps(folder.path()), [55]);
+    let reader = perforate_trace::TraceReader::open(folder.path().join("a.trace")).unwrap();
+    assert_eq!(
+        reader.trace_metadata().notes,
+        ["recorded: windows of 10 instructions, one every 80"]
+    );
+}
+
+/// A program that has only as many windows as stay is copied whole.
+#[test]
+fn a_short_program_keeps_all_its_windows() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut session = session(folder.path(), |options| {
+        options.selection.sampling = Some(Sampling::Adaptive { window: 10, kept: 1 });
+    });
+    begin(&mut session, 0, (1, 1));
+    let output = session.replay.output.as_mut().unwrap();
+    for _ in 0..20 {
+        output.push(&perforate_types::Instruction::default(), &[]).unwrap();
+    }
+    let summary = session.finish(Ending::Exited(0)).unwrap();
+    assert_eq!((summary.instructions, summary.windows, summary.instructions_between), (20, 1, 0));
+    let reader = perforate_trace::TraceReader::open(folder.path().join("a.trace")).unwrap();
+    assert_eq!((reader.instructions(), reader.trace_metadata().notes.len()), (20, 0));
+}
+
+#[test]
+fn a_loaded_program_replaces_the_memory_of_its_image() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut session = session(folder.path(), |_| {});
+    let map = |start| ProgramEvent::Map {
+        start: perforate_types::VirtualAddress::new(start),
+        length: 4096,
+        permissions: perforate_types::Permissions::READ_WRITE,
+        accessible: true,
+        backing: perforate_types::Backing::File,
+        shared: false,
+        populate: false,
+    };
+    let mut load = |start: u64, program: &str| {
+        let loaded = crate::emulator::loaded::LoadedProgram {
+            events: vec![map(start), map(start + 0x10_0000)],
+            ..Default::default()
+        };
+        answered(&mut session, Answer::Image { program: program.into(), loaded });
+        session.load(0, 2).unwrap();
+        let image = session.replay.images.get(2).unwrap();
+        let allowed = [0x40_0000, 0x50_0000, 0x60_0000, 0x70_0000]
+            .map(|address| image.space.allows(address, true));
+        (image.program.clone(), allowed)
+    };
+    assert_eq!(load(0x40_0000, "/bin/a"), ("/bin/a".into(), [true, true, false, false]));
+    assert_eq!(load(0x60_0000, "/bin/b"), ("/bin/b".into(), [false, false, true, true]));
 }

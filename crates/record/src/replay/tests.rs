@@ -158,6 +158,24 @@ fn iterations_of_a_repeated_copy_are_one_instruction() {
     assert_eq!(kept.instructions[1].0, 0x1006);
 }
 
+/// Without iterations, a repeated instruction is executed all the same; with more accesses than an instruction of
+/// a trace can have, it is several.
+#[test]
+fn a_repeated_instruction_has_as_many_parts_as_its_accesses_need() {
+    for (iterations, parts) in
+        [(0, &[0][..]), (1, &[1]), (254, &[254]), (255, &[254, 1]), (510, &[254, 254, 2])]
+    {
+        let far = (0..iterations).map(|number| byte(true, 0x10_0000 + number * 4096));
+        let records: Vec<u64> =
+            [segment(0), block(1)].into_iter().chain(far).chain([end(0)]).collect();
+        let (replay, _) = replay_of(&[&records], u64::MAX);
+        let kept = kept(replay);
+        let counts: Vec<usize> = kept.instructions.iter().map(|(.., all)| all.len()).collect();
+        assert_eq!(counts, parts, "{iterations}");
+        assert!(kept.instructions.iter().all(|(ip, ..)| *ip == 0x1004));
+    }
+}
+
 #[test]
 fn a_block_left_early_is_cut_short() {
     // Block 4 has three instructions. The emulator leaves it before the second instruction and runs
