@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 
 use crate::document::{data, markup};
 use crate::vocabulary::{options, vocabulary};
-use crate::{advice, curves, memory, records, snapshot, threads, why};
+use crate::{advice, answer, curves, memory, records, snapshot, threads, why};
 
 pub const SAMPLE: &str = include_str!("../data/sample.jsonl");
 
@@ -59,6 +59,35 @@ pub fn varied() -> String {
         })
     });
     runs.collect::<Vec<_>>().join("\n")
+}
+
+/// Runs of the values of an option that are names, and of two options.
+pub fn named(second: &[&str]) -> String {
+    let values = ["first", "last"].into_iter().flat_map(|value| {
+        second.iter().flat_map(move |other| ["4k", "thp"].map(|scheme| (value, *other, scheme)))
+    });
+    let runs = values.enumerate().map(|(number, (value, other, scheme))| {
+        let setting = |key, value| json!({"key": key, "value": value, "number": null, "unit": ""});
+        let mut varied = setting("tlb.replacement", value);
+        if !other.is_empty() {
+            varied["second"] = setting("memory.policy", other);
+        }
+        let cycles = 4000 - 300 * number;
+        json!({"scheme": scheme, "workload": "w", "machine": "m", "ipc": 1000.0 / cycles as f64,
+            "instructions": 1000, "cycles": cycles, "config": {"varied": varied}})
+        .to_string()
+    });
+    runs.collect::<Vec<_>>().join("\n")
+}
+
+/// A proposal that is exactly as fast as today's large pages.
+fn equal_gains() -> String {
+    let of = |scheme: &str, cycles, waiting| {
+        let counters = json!({"l2_tlb_misses": 40, "stall_walk_cycles": 10 * waiting});
+        answer::run(scheme, [cycles; 10], [waiting; 10], counters)
+    };
+    let runs = [of("4k", 4000, 1000), of("thp", 3200, 300), of("perforated", 3200, 200)];
+    runs.join("\n")
 }
 
 /// A run of which windows were measured, beside one of another machine that was not sampled.
@@ -119,6 +148,9 @@ fn pages_and_tables_are_as_they_were() {
         ("memory", memory::runs().join("\n")),
         ("why", why::three_runs().join("\n")),
         ("varied", varied()),
+        ("named values", named(&[""])),
+        ("named pairs of values", named(&["one", "two", "three"])),
+        ("equal gains", equal_gains()),
         ("sampled", sampled()),
         ("threads", threads::two_cores()),
         ("timed windows", threads::timed_windows()),
