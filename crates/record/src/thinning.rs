@@ -421,6 +421,7 @@ mod tests {
         for number in 0..45 {
             if number == 14 {
                 writer.event(switch(1)).unwrap();
+                writer.event(ProgramEvent::Exec).unwrap();
             }
             writer.push(&instruction(number), &[]).unwrap();
         }
@@ -433,14 +434,16 @@ mod tests {
         writer.finish().unwrap();
         assert_eq!(windows.spans(45), [0..10, 20..30, 40..45]);
         assert_eq!((thinned.dropped, &thinned.processes[..]), (20, &[10, 15][..]));
+        assert_eq!(thinned.windows, 3);
         let (mut reader, mut chunk) = (TraceReader::open(&path).unwrap(), Chunk::default());
         reader.next_chunk(&mut chunk).unwrap();
         let touched = |pages: Range<u64>| populate_event(pages.start << 12..pages.end << 12);
         let gap = ProgramEvent::Gap { instructions: 10 };
         let expected = [
-            (10, gap.clone()),
             (10, touched(10..14)),
             (10, switch(1)),
+            (10, ProgramEvent::Exec),
+            (10, gap.clone()),
             (10, touched(14..20)),
             (20, gap),
             (20, touched(30..40)),

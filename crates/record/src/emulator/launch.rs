@@ -220,4 +220,14 @@ mod tests {
         let left = unsafe { libc::waitpid(process, std::ptr::null_mut(), libc::WNOHANG) };
         assert_eq!(left, -1);
     }
+
+    #[test]
+    fn children_have_used_processor_time_once_they_have_ended() {
+        let before = children_seconds();
+        let busy = "i=0; while [ $i -lt 30000 ]; do i=$((i + 1)); done";
+        let mut child = KilledChild(Command::new("sh").args(["-c", busy]).spawn().unwrap());
+        assert!(child.0.wait().unwrap().success());
+        let used = children_seconds() - before;
+        assert!(used > 0.0 && used < 60.0, "{used}");
+    }
 }

@@ -87,6 +87,33 @@ pub fn parts(runs: &[Range<u64>], range: &Range<u64>) -> Vec<Range<u64>> {
 #[allow(clippy::single_range_in_vec_init)] // One run of pages.
 mod tests {
     use super::*;
+    use crate::emulator::executable::tests::program_with_code_in_its_second_page;
+
+    /// Of several programs with the region, the first one is recorded.
+    #[test]
+    fn the_first_program_with_the_region_has_it() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        program_with_code_in_its_second_page(file.path());
+        let region = Region::Addresses { start: 0x40_1200, end: 0x40_1300 };
+        let of = |region| Answerer { emulator: "/usr/bin/qemu".into(), region };
+        let (answerer, shared) = (of(Some(region)), SharedMemory::new().unwrap());
+        let found = |answerer: &Answerer, process, program: &Path, start| {
+            answerer.find_region(&shared, process, program, start);
+            let phases = &shared.header().phases;
+            [&phases.region_process, &phases.region_start, &phases.region_end, &phases.region_bias]
+                .map(|field| field.load(Ordering::Acquire))
+        };
+        let (program, nothing) = (file.path(), [0; 4]);
+        assert_eq!(found(&of(None), 5, program, Some(0x50_0000)), nothing, "all is recorded");
+        assert_eq!(found(&of(Some(Region::Markers)), 5, program, Some(0x50_0000)), nothing);
+        assert_eq!(found(&answerer, 5, Path::new("/etc/passwd"), Some(0x50_0000)), nothing);
+        assert_eq!(found(&answerer, 5, program, None), nothing, "not in memory");
+        let first = [6, 0x40_1200, 0x40_1300, 0x10_0000];
+        assert_eq!(found(&answerer, 6, program, Some(0x50_0000)), first);
+        assert_eq!(found(&answerer, 7, program, Some(0x60_0000)), first, "a later program");
+        let later = of(Some(Region::Addresses { start: 0x40_1400, end: 0x40_1500 }));
+        assert_eq!(found(&later, 6, program, Some(0x60_0000)), first, "the same process again");
+    }
 
     #[test]
     fn parts_of_runs() {

@@ -275,6 +275,23 @@ mod tests {
     }
 
     #[test]
+    fn a_process_that_the_recorder_starts_is_known() {
+        let reception = Reception::open(Arc::new(SharedMemory::new().unwrap()), b"plugin").unwrap();
+        let own = std::process::id();
+        reception.admit(own);
+        assert_eq!(ask(&reception, 0), Some(own.into()));
+        let (folder, option) =
+            (reception.folder().display().to_string(), reception.plugin_option());
+        let library = option.split(',').next().unwrap().to_owned();
+        assert_eq!(option, format!("{library},socket={folder}/socket,library={library}"));
+        assert_eq!(fs::read(&library).unwrap(), b"plugin");
+        // Programs of other users connect and load, but do not list or change.
+        let mode = |path: &str| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let modes = [folder.clone(), format!("{folder}/socket"), library].map(|path| mode(&path));
+        assert_eq!(modes, [0o711, 0o666, 0o644]);
+    }
+
+    #[test]
     fn the_folder_is_reachable_for_all_users() {
         let reception = Reception::open(Arc::new(SharedMemory::new().unwrap()), b"plugin").unwrap();
         if FOLDERS.iter().any(|folder| is_reachable(Path::new(folder))) {

@@ -215,6 +215,19 @@ impl Drop for SharedMemory {
 mod tests {
     use super::*;
 
+    #[test]
+    fn the_memory_says_whose_it_is() {
+        let [one, other] = [SharedMemory::new().unwrap(), SharedMemory::new().unwrap()];
+        let of = |word: &std::sync::atomic::AtomicU64| word.load(Ordering::Acquire);
+        let header = one.header();
+        assert_eq!((of(&header.magic), of(&header.recorder)), (MAGIC, std::process::id().into()));
+        assert_ne!(of(&header.token), 0);
+        assert_ne!(of(&header.token), of(&other.header().token));
+        assert_eq!((of(&header.closed), of(&header.failure), one.rings()), (0, 0, 0));
+        one.header().rings.store(RINGS as u64 + 5, Ordering::Release);
+        assert_eq!(one.rings(), RINGS);
+    }
+
     /// Programs can open the file by its path; a shorter file would kill the recorder (SIGBUS).
     #[test]
     fn the_shared_memory_cannot_be_shortened() {

@@ -287,6 +287,45 @@ mod tests {
         check(&[0x55], &[RSP, RBP], &[RSP], none, Integer);
     }
 
+    /// Moves of floating-point registers are no arithmetic; divisions and roots are.
+    #[test]
+    fn floating_point_operations_have_their_kind() {
+        use Operation::{Divide, Float, Integer};
+        for (bytes, name, expected) in [
+            (&[0x0f, 0x28, 0xc1][..], "movaps", Integer),
+            (&[0xf2, 0x0f, 0xf0, 0x00], "lddqu", Integer),
+            (&[0xd9, 0x00], "fld", Integer),
+            (&[0xd9, 0x10], "fst", Integer),
+            (&[0xd9, 0xc9], "fxch", Integer),
+            (&[0x66, 0x0f, 0xf7, 0xc1], "maskmovdqu", Integer),
+            (&[0xc5, 0xf8, 0x28, 0xc1], "vmovaps", Integer),
+            (&[0x0f, 0x58, 0xc1], "addps", Float),
+            (&[0xc5, 0xf0, 0x58, 0xc2], "vaddps", Float),
+            (&[0x0f, 0x5e, 0xc1], "divps", Divide),
+            (&[0x0f, 0x51, 0xc1], "sqrtps", Divide),
+            (&[0xc5, 0xf0, 0x5e, 0xc2], "vdivps", Divide),
+            (&[0xd8, 0xf1], "fdiv", Divide),
+            (&[0xda, 0x30], "fidiv", Divide),
+            (&[0xd9, 0xfa], "fsqrt", Divide),
+            (&[0xd8, 0xc1], "fadd", Float),
+        ] {
+            assert_eq!(decode(bytes).instruction.operation, expected, "{name}");
+        }
+        for (bytes, name) in [
+            (&[0x0f, 0x05][..], "syscall"),
+            (&[0x0f, 0xa2], "cpuid"),
+            (&[0x0f, 0xae, 0xf0], "mfence"),
+            (&[0x0f, 0xae, 0xe8], "lfence"),
+            (&[0x0f, 0x01, 0xe8], "serialize"),
+            (&[0x0f, 0x01, 0xf9], "rdtscp"),
+            (&[0xcd, 0x80], "int"),
+            (&[0xcc], "int3"),
+        ] {
+            let operation = decode(bytes).instruction.operation;
+            assert_eq!(operation, Operation::Serializing, "{name}");
+        }
+    }
+
     #[test]
     fn branches() {
         use Operation::Integer;

@@ -209,3 +209,50 @@ fn processes(replay: &Replay<TraceWriter>, counts: &[ProcessCounts]) -> Vec<Proc
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::recorder::tests::{session, store};
+    use crate::region::Region;
+
+    #[test]
+    fn a_recording_without_instructions_says_why() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut session = session(folder.path(), |options| options.selection.skip = 5000);
+        store(&session.shared.header().phases.skipped, 1200);
+        let told = |session: &Session, ending| session.nothing_recorded(ending).to_string();
+        let failed = told(&session, Ending::Exited(3));
+        assert!(failed.starts_with("/no/qemu ended before the program started (exit code 3)"));
+        session.replay.images.get(2).unwrap();
+        assert_eq!(told(&session, Ending::Exited(3)), failed, "a program without a name");
+        session.replay.images.get(4).unwrap().program = "/bin/tail".into();
+        let skipped = |status: &str| {
+            format!(
+                "the program ended ({status}) after about 1200 instructions; nothing is left to record after skipping 5000"
+            )
+        };
+        assert_eq!(told(&session, Ending::Exited(3)), skipped("exit code 3"));
+        assert_eq!(told(&session, Ending::Signalled(11)), skipped("signal 11"));
+        let replaced = "replaced by a program that cannot be recorded";
+        assert_eq!(told(&session, Ending::Replaced), skipped(replaced));
+        session.options.begin = Begin::After(Duration::ZERO);
+        assert_eq!(
+            told(&session, Ending::Exited(0)),
+            "the program ended (exit code 0) before the recording began; there is no trace"
+        );
+        session.options.selection.region = Some(Region::Function("f".into()));
+        assert_eq!(
+            told(&session, Ending::Exited(0)),
+            "the program ended (exit code 0) and what was to be recorded never began: function f"
+        );
+        let early = "stopped before the first instruction was recorded; there is no trace";
+        for ending in [Ending::Stopped, Ending::Limit, Ending::Size, Ending::Time, Ending::Full] {
+            assert_eq!(told(&session, ending), early, "{ending:?}");
+        }
+        let error = session.finish(Ending::Stopped).unwrap_err();
+        assert_eq!(error.to_string(), early);
+    }
+}

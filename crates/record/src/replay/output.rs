@@ -240,4 +240,36 @@ mod tests {
         assert_eq!(pages(&[(0x1ffc, 8), (0x2000, 8)]), 2, "each page once");
         assert_eq!(pages(&[(0x1ffc, 8), (0x2ffc, 8)]), 3);
     }
+
+    /// Instructions and pages belong to the process that runs, whoever ran before.
+    #[test]
+    fn each_process_has_its_own_counts() {
+        let runner =
+            |process, thread| Runner { process: ProcessId(process), thread: ThreadId(thread) };
+        let mut output = Output::new(Nothing, 7);
+        let mut run = |runner, code: Range<u64>, instructions| {
+            output.begin_block(runner, code).unwrap();
+            (0..instructions).for_each(|_| output.push(&Instruction::default(), &[]).unwrap());
+            output.processes().to_vec()
+        };
+        let counts = |instructions, pages_touched| ProcessCounts { instructions, pages_touched };
+        assert_eq!(run(runner(0, 0), 0x1000..0x1010, 2), [counts(2, 1)]);
+        // The block's code ends in a second page; a byte less, and it does not.
+        assert_eq!(
+            run(runner(2, 1), 0x1ff0..0x2001, 1),
+            [counts(2, 1), counts(0, 0), counts(1, 2)]
+        );
+        assert_eq!(run(runner(1, 2), 0x1ff0..0x2000, 3)[1], counts(3, 1));
+        let last = run(runner(0, 0), 0x1000..0x1010, 3);
+        assert_eq!(last, [counts(3, 1), counts(3, 1), counts(1, 2)], "the limit is 7 in all");
+        assert!(output.is_full());
+        let mut output = Output::new(Nothing, 10);
+        output.begin_block(runner(0, 0), 0x1000..0x1010).unwrap();
+        output.push(&Instruction::default(), &[]).unwrap();
+        output.event(runner(1, 1), ProgramEvent::Exec).unwrap();
+        output.push(&Instruction::default(), &[]).unwrap();
+        let both: Vec<u64> = output.processes().iter().map(|counts| counts.instructions).collect();
+        assert_eq!(both, [1, 1], "an event changes the process, too");
+        assert_eq!((output.instructions, output.accesses), (2, 0));
+    }
 }

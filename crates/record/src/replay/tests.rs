@@ -158,6 +158,24 @@ fn iterations_of_a_repeated_copy_are_one_instruction() {
     assert_eq!(kept.instructions[1].0, 0x1006);
 }
 
+/// Without iterations, a repeated instruction is executed all the same; with more accesses than an instruction of
+/// a trace can have, it is several.
+#[test]
+fn a_repeated_instruction_has_as_many_parts_as_its_accesses_need() {
+    for (iterations, parts) in
+        [(0, &[0][..]), (1, &[1]), (254, &[254]), (255, &[254, 1]), (510, &[254, 254, 2])]
+    {
+        let far = (0..iterations).map(|number| byte(true, 0x10_0000 + number * 4096));
+        let records: Vec<u64> =
+            [segment(0), block(1)].into_iter().chain(far).chain([end(0)]).collect();
+        let (replay, _) = replay_of(&[&records], u64::MAX);
+        let kept = kept(replay);
+        let counts: Vec<usize> = kept.instructions.iter().map(|(.., all)| all.len()).collect();
+        assert_eq!(counts, parts, "{iterations}");
+        assert!(kept.instructions.iter().all(|(ip, ..)| *ip == 0x1004));
+    }
+}
+
 #[test]
 fn a_block_left_early_is_cut_short() {
     // Block 4 has three instructions. The emulator leaves it before the second instruction and runs
@@ -324,6 +342,61 @@ fn instructions_of_a_window_that_is_not_kept_are_counted() {
     replay.advance(&dictionary()).unwrap();
     let output = replay.output.as_ref().unwrap();
     assert_eq!((output.dropped, output.instructions, replay.unmapped), (4, 0, 0));
+}
+
+/// The recorder is told what to do with the figures of the records, once for each.
+#[test]
+fn the_start_of_a_recording_is_told_with_its_figures() {
+    let records = [segment(0), control(Control::Start, 77), 3, block(3), end(0)];
+    let (mut replay, step) = replay_of(&[&records], u64::MAX);
+    assert_eq!(step, Step::Start { ring: 0, skipped: 77, phase: 3 });
+    assert_eq!(replay.advance(&dictionary()).unwrap(), Step::Starved);
+    assert_eq!(kept(replay).instructions.len(), 2, "and goes on behind the start");
+    let (mut replay, step) = replay_of(&[&[segment(0), control(Control::Image, 0)]], u64::MAX);
+    assert_eq!(step, Step::Image { ring: 0, image: 0 });
+    assert_eq!(replay.advance(&dictionary()).unwrap(), Step::Starved);
+}
+
+/// Accesses before the first block, and those of a block after the end of its process, belong to no instruction.
+#[test]
+fn accesses_outside_of_blocks_are_of_no_instruction() {
+    let store = access(access_template(0), true, 2, 0x5000);
+    let before = [segment(0), store, block(3), store, end(0)];
+    let (replay, _) = replay_of(&[&before], u64::MAX);
+    let accesses: Vec<usize> =
+        kept(replay).instructions.iter().map(|(.., accesses)| accesses.len()).collect();
+    // An atomic addition reads and writes.
+    assert_eq!(accesses, [2, 0]);
+    let exit = control(Control::Exit, 0);
+    let after = [segment(0), exit, block(3), store, block(3), store, end(0)];
+    let (replay, _) = replay_of(&[&after], u64::MAX);
+    assert_eq!((replay.unmapped, kept(replay).instructions.len()), (0, 0));
+}
+
+/// An event whose memory lies apart natively is one event for each part.
+#[test]
+fn an_event_of_two_native_ranges_is_two_events() {
+    use super::relocation::Layout;
+    let call = control(Control::Syscall, number::MUNMAP);
+    let mut records = vec![segment(0), call, 0x40_0080_1000, 0x2000, 0, 0, 0, 0];
+    records.extend([control(Control::Return, number::MUNMAP), 0, end(0)]);
+    let mut replay = started(u64::MAX);
+    replay.images.get(0).unwrap().relocation = super::relocation::Relocation::new(&Layout {
+        image: None,
+        stack: Some(0x40_0000_1000..0x40_0080_2000),
+        kernel_placed_end: None,
+    });
+    replay.add(batch(0, thread(&records)));
+    replay.advance(&dictionary()).unwrap();
+    let events = kept(replay).events;
+    let lengths: Vec<u64> = events
+        .iter()
+        .map(|(_, event)| match event {
+            ProgramEvent::Unmap { length, .. } => *length,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(lengths, [0x1000, 0x1000]);
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Advice as a page and as text.
 
 use perforate_records::{
-    AdviceArea, AdviceError, AdviceEvidence, AdvicePiece, AdvicePoint, AdviceRecord, AdviceRisk,
-    AdviceRun, AdviceSize, AdviceStep, AdviceVerdict, AreaPages, Clock, EvidenceKind, GainRatio,
-    Judgement, RankedMemory, SpeedRecord, Verification, VerifiedArea, VerifiedRun,
+    AdviceArea, AdviceError, AdviceEvidence, AdvicePiece, AdvicePoint, AdviceRange, AdviceRecord,
+    AdviceRisk, AdviceRun, AdviceSize, AdviceStep, AdviceVerdict, AreaPages, Clock, EvidenceKind,
+    GainRatio, Judgement, RankedMemory, SpeedRecord, Verification, VerifiedArea, VerifiedRun,
 };
 use perforate_report::{advice_html, advice_text};
 
@@ -221,6 +221,42 @@ pub fn kinds() -> Vec<(&'static str, AdviceRecord)> {
                 gain: gain(1.004, 0.99, 1.02),
                 curve: Vec::new(),
                 pieces: Vec::new(),
+                ..full.clone()
+            },
+        ),
+        (
+            "advice, already on",
+            AdviceRecord {
+                verdict: AdviceVerdict::AlreadyOn,
+                gained: gain(1.2, 1.1, 1.3),
+                first_touch_share: Some(0.625),
+                curve: (0..5)
+                    .map(|index| AdvicePoint {
+                        choices: index,
+                        additional_bytes: index as u64 * 1000,
+                        advised_bytes: index as u64 * 3 * MB,
+                        saved_share: index as f64 / 4.0,
+                        is_recommended: index == 3,
+                    })
+                    .collect(),
+                verification_failure: Some("the program ended too soon".into()),
+                ..full.clone()
+            },
+        ),
+        (
+            "advice, not timed",
+            AdviceRecord {
+                gain: None,
+                gained: None,
+                machine: "host".into(),
+                is_measurable: true,
+                ranges: [64 << 10, 2 * MB, 1 << 30]
+                    .map(|page_bytes| AdviceRange {
+                        page_bytes,
+                        bytes: 4 * MB,
+                        ..AdviceRange::default()
+                    })
+                    .into(),
                 ..full
             },
         ),

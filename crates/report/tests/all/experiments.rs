@@ -406,39 +406,7 @@ fn hostile_texts_and_values_leave_the_page_whole() {
 /// A range for each of several places is drawn at these, the paper's mean at all places.
 #[test]
 fn ranges_and_means_of_the_paper_are_drawn() {
-    let names = ["gain", "share"];
-    let curves: Vec<_> =
-        names.iter().map(|name| json!({"name": name, "label": name, "show": "gain"})).collect();
-    let mut made = records::Records::new(
-        "mine/ranges",
-        json!({
-            "axis_label": "program", "axis_form": "places", "curves": curves,
-            "places": [["mcf", "mcf"], ["xz", "xz"], ["other", "other"]],
-            "charts": [
-                {"title": "Gains", "form": "bars", "value_label": "more", "curves": ["gain"]},
-                {"title": "Shares", "form": "bars", "value_label": "of all", "curves": ["share"]},
-            ],
-        }),
-    );
-    for place in ["mcf", "xz", "other"] {
-        for curve in names {
-            made = made.point(json!({"curve": curve, "place": place, "value": 1.05, "runs": 1}));
-        }
-    }
-    let made = made
-        .claim(
-            "P-1",
-            "reproduced",
-            json!({"curve": "gain", "relation": "range", "paper": 1.02,
-            "paper_high": 1.115, "over": "every", "places": ["mcf", "xz"], "ours": 1.05}),
-        )
-        .claim(
-            "P-2",
-            "reproduced",
-            json!({"curve": "share", "paper": 1.062, "over": "mean",
-            "ours": 1.05}),
-        );
-    let page = page(&made.text());
+    let page = page(&records::ranges().text());
     let bands = |id: &str, of: &str| -> Vec<serde_json::Value> {
         let chart = chart(&page, id);
         let layers = chart["layer"].as_array().unwrap().iter();

@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 
 use crate::document::{data, markup};
 use crate::vocabulary::{options, vocabulary};
-use crate::{advice, curves, memory, records, snapshot, threads, why};
+use crate::{advice, answer, curves, memory, records, snapshot, threads, why};
 
 pub const SAMPLE: &str = include_str!("../data/sample.jsonl");
 
@@ -61,11 +61,42 @@ pub fn varied() -> String {
     runs.collect::<Vec<_>>().join("\n")
 }
 
+/// Runs of the values of an option that are names, and of two options.
+pub fn named(second: &[&str]) -> String {
+    let values = ["first", "last"].into_iter().flat_map(|value| {
+        second.iter().flat_map(move |other| ["4k", "thp"].map(|scheme| (value, *other, scheme)))
+    });
+    let runs = values.enumerate().map(|(number, (value, other, scheme))| {
+        let setting = |key, value| json!({"key": key, "value": value, "number": null, "unit": ""});
+        let mut varied = setting("tlb.replacement", value);
+        if !other.is_empty() {
+            varied["second"] = setting("memory.policy", other);
+        }
+        let cycles = 4000 - 300 * number;
+        json!({"scheme": scheme, "workload": "w", "machine": "m", "ipc": 1000.0 / cycles as f64,
+            "instructions": 1000, "cycles": cycles, "config": {"varied": varied}})
+        .to_string()
+    });
+    runs.collect::<Vec<_>>().join("\n")
+}
+
+/// A proposal that is exactly as fast as today's large pages.
+fn equal_gains() -> String {
+    let of = |scheme: &str, cycles, waiting| {
+        let counters = json!({"l2_tlb_misses": 40, "stall_walk_cycles": 10 * waiting});
+        answer::run(scheme, [cycles; 10], [waiting; 10], counters)
+    };
+    let runs = [of("4k", 4000, 1000), of("thp", 3200, 300), of("perforated", 3200, 200)];
+    runs.join("\n")
+}
+
 /// A run of which windows were measured, beside one of another machine that was not sampled.
 pub fn sampled() -> String {
     let of = |scheme: &str, cycles: u64| {
         json!({"scheme": scheme, "workload": "w", "machine": "m", "instructions": 1000,
-            "cycles": cycles, "ipc": 1000.0 / cycles as f64, "counters": {"walks": 5},
+            "cycles": cycles, "ipc": 1000.0 / cycles as f64,
+            "instructions_represented": 1_000_000,
+            "counters": {"walks": 5, "operating_system_cycles": 40_000, "translation_stall_cycles": 300},
             "sampled": {"windows": 40, "window_warmup_instructions": 300,
                 "instructions_counted": 20_000, "instructions_represented": 1_000_000,
                 "figures": {"ipc": {"mean": 0.5, "half_width_95": 0.01},
@@ -117,6 +148,9 @@ fn pages_and_tables_are_as_they_were() {
         ("memory", memory::runs().join("\n")),
         ("why", why::three_runs().join("\n")),
         ("varied", varied()),
+        ("named values", named(&[""])),
+        ("named pairs of values", named(&["one", "two", "three"])),
+        ("equal gains", equal_gains()),
         ("sampled", sampled()),
         ("threads", threads::two_cores()),
         ("timed windows", threads::timed_windows()),
@@ -135,9 +169,7 @@ fn pages_and_tables_are_as_they_were() {
             writeln!(kept, "{name} | summary | {}", TextHash::of(&text)).unwrap();
         }
     }
-    let others = [records::odd_labels(), records::left_open(), records::claimed_lines()];
-    let others = others.map(|records| records.text()).join("\n");
-    let experiments = [records::all(), others].join("\n");
+    let experiments = [records::all(), records::others()].join("\n");
     let experiments = read_experiments(&experiments).unwrap();
     add_page(&mut kept, "experiments", &experiments_html(&experiments, &options));
     for columns in [60, 110] {
@@ -149,11 +181,19 @@ fn pages_and_tables_are_as_they_were() {
         let alone = ExperimentResults { experiments: vec![one], joint: Vec::new() };
         add_page(&mut kept, &name, &experiments_html(&alone, &options));
     }
-    let joint = read_experiments(&records::joint()).unwrap();
+    let joint = [records::joint(), records::many_readings()].join("\n");
+    let joint = read_experiments(&joint).unwrap();
     add_page(&mut kept, "joint readings", &experiments_html(&joint, &options));
+    add_text(&mut kept, "joint readings", &experiments_table(&joint, 100));
     let pairs = snapshot::HOST.replace("\"blocks_per_cell\":1", "\"blocks_per_cell\":2");
     let host = [("host", snapshot::HOST), ("host, two blocks a cell", &pairs)];
-    for (name, text) in host.into_iter().chain([("process", snapshot::PROCESS)]) {
+    let (full_host, full_process) = (snapshot::full_host(), snapshot::full_process());
+    let others = [
+        ("process", snapshot::PROCESS),
+        ("full host", &full_host),
+        ("full process", &full_process),
+    ];
+    for (name, text) in host.into_iter().chain(others) {
         let snapshot = read_snapshot(text).unwrap();
         add_page(&mut kept, name, &snapshot_html(&snapshot, &options));
         add_text(&mut kept, name, &snapshot_table(&snapshot, 100));

@@ -12,6 +12,7 @@ mod kept;
 mod memory;
 mod page;
 mod pairs;
+mod random_answers;
 mod records;
 #[cfg(feature = "figures")]
 mod saved;

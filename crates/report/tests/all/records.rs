@@ -364,6 +364,30 @@ pub fn joint() -> String {
     format!("{}\n{paper}\n{other}", lines().text())
 }
 
+/// Joint readings in which more choices matter, and more pairs of claims exclude each other, than are listed.
+pub fn many_readings() -> String {
+    const CHOICES: usize = 10;
+    let bits = |reading: usize| (reading as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+    let is_set = |reading: usize, choice: usize| bits(reading) >> choice & 1 == 1;
+    let name = |choice: usize| format!("choice {choice}");
+    let readings = (0..100).map(|reading| -> Value {
+        let changed = (0..CHOICES).filter(|choice| is_set(reading, *choice));
+        changed.map(|choice| (name(choice), json!("on"))).collect()
+    });
+    let choices = (0..CHOICES)
+        .map(|choice| json!({"name": name(choice), "reason": "No source.", "values": ["on"]}));
+    // Of each choice, two claims hold with it and one without it.
+    let claims = (0..3 * CHOICES).map(|number| {
+        let (choice, is_with) = (number / 3, number % 3 > 0);
+        let holds = (0..100).map(|reading| is_set(reading, choice) == is_with);
+        json!({"id": format!("M-C{number}"), "statement": "s", "verdict": "reproduced",
+            "holds_in": holds.collect::<Vec<_>>()})
+    });
+    json!({"record": "joint", "paper": "M", "quick": false, "choices": choices.collect::<Vec<_>>(),
+        "readings": readings.collect::<Vec<_>>(), "claims": claims.collect::<Vec<_>>()})
+    .to_string()
+}
+
 /// Claims whose values depend on what a paper leaves open: on two parameters, and on none.
 pub fn left_open() -> Records {
     let places = [["gups", "GUPS"], ["mcf", "mcf"]];
@@ -428,6 +452,115 @@ pub fn claimed_lines() -> Records {
         .claim("P-C1", "reproduced", claim("2m", 2.0, 1.125))
         .claim("P-C2", "reproduced", bound)
         .claim("P-C3", "not_reproduced", open)
+}
+
+/// Curves without charts of their own, over places and over numbers, in several notations.
+pub fn undrawn(name: &str, are_places: bool) -> Records {
+    let places = [["gups", "GUPS"], ["mcf", "mcf"], ["tree", "a tree"]];
+    let form =
+        if are_places { json!({"axis_form": "places", "places": places}) } else { json!({}) };
+    let shown = [("a", "gain"), ("b", "percent"), ("c", "ratio"), ("d", "number")];
+    let curves = shown.map(|(name, show)| json!({"name": name, "label": name, "show": show}));
+    let mut fields = json!({"title": "Without charts", "curves": curves});
+    merge(&mut fields, form);
+    let mut records = Records::new(name, fields);
+    for (column, (curve, _)) in shown.into_iter().enumerate() {
+        for (row, [place, _]) in places.into_iter().enumerate() {
+            let value = 0.5 + (row + 4 * column) as f64 / 8.0;
+            let at = if are_places { json!({"place": place}) } else { json!({"x": (row + 1) * 3}) };
+            let mut point = json!({"curve": curve, "value": value, "drawn": value + 0.01,
+                "drawn_half_width_95": 0.02, "draws": 1000 + row, "agrees": row != column});
+            merge(&mut point, at);
+            records = records.point(point);
+        }
+    }
+    let explained = json!({"explanation": " Memory is faster. ", "tested_by": "perforated/fig7", "note": " Noted."});
+    let bare = json!({"explanation": "Nobody knows.", "note": "  "});
+    records.claim("G-C1", "not_reproduced", explained).claim("G-C2", "same_direction", bare)
+}
+
+/// Two charts of bars on one axis of values, with claims about single bars.
+pub fn claimed_bars() -> Records {
+    let (names, places) = (["a", "b", "c"], [["gups", "GUPS"], ["mcf", "mcf"]]);
+    let chart = |title: &str, curves: &[&str]| json!({"title": title, "form": "bars", "value_label": "speed", "curves": curves});
+    let mut records = Records::new(
+        "direct/claimed",
+        json!({
+            "title": "Claims on bars", "axis_label": "workload", "axis_form": "places", "places": places,
+            "curves": curves(&names, "ratio"), "charts": [chart("First", &names[..2]), chart("Second", &names[2..])],
+        }),
+    );
+    for (column, curve) in names.into_iter().enumerate() {
+        for (row, [place, _]) in places.into_iter().enumerate() {
+            let value = 1.0 + (row + 2 * column) as f64 / 10.0;
+            records = records.point(json!({"curve": curve, "place": place, "value": value,
+                "low": value - 0.1, "high": value + 0.2, "runs": 3}));
+        }
+    }
+    for (number, curve) in names.into_iter().enumerate() {
+        for (place, relation) in [("gups", "="), ("mcf", ["=", "≥", "≤"][number])] {
+            let paper = 1.05 + number as f64 / 5.0;
+            let claim = json!({"curve": curve, "place": place, "show": "ratio", "paper": paper,
+                "relation": relation, "ours": 1.0 + number as f64 / 4.0, "ours_low": 0.9});
+            records = records.claim(&format!("D-C{number}{relation}{place}"), "reproduced", claim);
+        }
+    }
+    // Numbers over several powers, of which one is not above 0.
+    for number in 0..7 {
+        let ours = if number == 6 { 0.0 } else { 10_f64.powi(number) };
+        let claim =
+            json!({"curve": "a", "show": "number", "paper": 9_f64.powi(number), "ours": ours});
+        records = records.claim(&format!("D-N{number}"), "same_direction", claim);
+    }
+    records
+}
+
+/// Bars beside published ranges of several places, and beside a published mean.
+pub fn ranges() -> Records {
+    let names = ["gain", "share"];
+    let curves = curves(&names, "gain");
+    let mut made = Records::new(
+        "mine/ranges",
+        json!({
+            "axis_label": "program", "axis_form": "places", "curves": curves,
+            "places": [["mcf", "mcf"], ["xz", "xz"], ["other", "other"]],
+            "charts": [
+                {"title": "Gains", "form": "bars", "value_label": "more", "curves": ["gain"]},
+                {"title": "Shares", "form": "bars", "value_label": "of all", "curves": ["share"]},
+            ],
+        }),
+    );
+    for place in ["mcf", "xz", "other"] {
+        for curve in names {
+            made = made.point(json!({"curve": curve, "place": place, "value": 1.05, "runs": 1}));
+        }
+    }
+    made.claim(
+        "P-1",
+        "reproduced",
+        json!({"curve": "gain", "relation": "range", "paper": 1.02,
+            "paper_high": 1.115, "over": "every", "places": ["mcf", "xz"], "ours": 1.05}),
+    )
+    .claim(
+        "P-2",
+        "reproduced",
+        json!({"curve": "share", "paper": 1.062, "over": "mean",
+            "ours": 1.05}),
+    )
+}
+
+/// Experiments of odd labels, open choices, claims on single points, and without charts, as one results file.
+pub fn others() -> String {
+    let records = [
+        odd_labels(),
+        left_open(),
+        claimed_lines(),
+        claimed_bars(),
+        ranges(),
+        undrawn("gtsm/places", true),
+        undrawn("gtsm/numbers", false),
+    ];
+    records.map(|records| records.text()).join("\n")
 }
 
 /// All experiments above as one results file.

@@ -3,6 +3,7 @@
 use crate::document;
 use perforate_records::read_snapshot;
 use perforate_report::{ReportOptions, snapshot_html, snapshot_table};
+use serde_json::{Value, json};
 
 pub const HOST: &str = r#"{"snapshot":"host","kernel":"6.18<b>","sources":["kpageflags"],
 "missing":["iomem hides \u001b[31m addresses"],"zones":[{"node":0,"name":"Normal","present_frames":
@@ -20,6 +21,92 @@ pub const PROCESS: &str = r#"{"snapshot":"process","program":"a&b","missing":[],
 [{"start":"0x1000","permissions":"rw-p","name":"[heap]","mapped_bytes":8192,"resident_bytes":4096}],
 "totals":{"mapped_bytes":8192,"resident_bytes":4096,"sizes":{"4K":4096,"2M":0,"64K":0}},"contents":
 {"pages_read":1,"zero_pages":1,"spec":"zero=100%"},"version":"1"}"#;
+
+/// A machine's memory with every kind of frames, blocks and requests, and values of their own for all of them.
+pub fn full_host() -> String {
+    let states = [
+        "free",
+        "per_cpu",
+        "movable",
+        "large",
+        "huge",
+        "page_cache",
+        "reclaimable",
+        "unmovable",
+        "reserved",
+        "retired",
+        "unknown",
+        "absent",
+    ];
+    let numbered = |names: &[&str], step: usize| -> Value {
+        let values = names.iter().enumerate();
+        values.map(|(place, name)| ((*name).to_owned(), json!(1000 + place * step))).collect()
+    };
+    let reaches = [
+        "whole",
+        "compactable",
+        "perforable_now",
+        "perforable",
+        "reclaimable",
+        "large",
+        "neither",
+        "absent",
+    ];
+    let zone = |node: usize, name: &str| {
+        let free: Vec<usize> = (0..11).map(|order| 11 - order + node).collect();
+        json!({"node": node, "name": name, "start_frame": node << 20, "spanned_frames": 40_000,
+            "present_frames": 32_768 + node, "managed_frames": 32_000 + node, "per_cpu_frames": 77 + node,
+            "free_blocks": free, "pageblocks": [{"migrate_type": "Unmovable", "blocks": 5 + node},
+            {"migrate_type": "Isolate", "blocks": 0}, {"migrate_type": "Movable", "blocks": 59}]})
+    };
+    let order = |order: usize| {
+        json!({"order": order, "counted": 40 - order, "placed": (order != 3).then_some(39 - order),
+            "unusable_index": order as f64 / 11.0,
+            "fragmentation_index": (order > 7).then_some(0.9 - order as f64 / 100.0)})
+    };
+    let request = |case: &str, perforates: bool, large: f64| {
+        json!({"case": case, "perforates": perforates, "paper": if perforates { "40 %" } else { "" },
+            "shares": {"large": large, "perforated": 0.97 - large}})
+    };
+    json!({
+        "snapshot": "host", "kernel": "", "sources": ["kpageflags", "buddyinfo"], "missing": ["zoneinfo"],
+        "assumptions": ["Slab stays."], "zones": [zone(0, "DMA32"), zone(0, "Normal"), zone(1, "Normal")],
+        "memory_bytes": 17_179_869_184_u64, "frames": numbered(&states, 313), "mapped_frames": 700,
+        "shared_frames": 30, "orders": (0..11).map(order).collect::<Vec<_>>(), "policy": "perforated:64",
+        "blocks": {"blocks": numbered(&reaches, 17), "memory_blocks": 8192, "compactable_with_room": 900,
+            "whole_without_page_cache": 300, "perforable_as_they_are": 20,
+            "holes": [5, 4, 0, 7, 9, 11, 13, 15, 17, 19]},
+        "request_bytes": 12_884_901_888_u64,
+        "requests": [request("at once", false, 0.3), request("at once", true, 0.3),
+            request("after compaction", false, 0.304), request("without page cache", false, 0.32),
+            request("without page cache", true, 0.6)],
+        "version": "1",
+    })
+    .to_string()
+}
+
+/// A process with more areas than are listed, each with figures of its own, and sizes of all units.
+pub fn full_process() -> String {
+    let area = |number: u64| {
+        json!({"start": format!("{number:#x}000"), "end": format!("{:#x}000", number + 1), "permissions": "rw-p",
+            "name": format!("{}{number}", "/a/file/".repeat(number as usize % 7)),
+            "mapped_bytes": (number % 5 + 1) << 20, "resident_bytes": (number * 7 % 30) << 14,
+            "anonymous_bytes": number << 10, "swapped_bytes": number << 11, "large_bytes": (number % 3) << 21})
+    };
+    json!({
+        "snapshot": "process", "pid": 7, "program": "store", "missing": ["smaps"], "notes": ["a", "b"],
+        "areas": (1..=30).map(area).collect::<Vec<_>>(),
+        "totals": {"mapped_bytes": 90 << 20, "resident_bytes": 70 << 20, "swapped_bytes": 3 << 20,
+            "large_bytes": 20 << 20, "folio_bytes": 30 << 20, "merged_bytes": 1 << 20,
+            "sizes": {"4K": 5 << 20, "16K": 4 << 20, "64K": 3 << 20, "2M": 2 << 20, "32M": 1 << 20, "1G": 6 << 20,
+                "2M mapped": 7 << 20, "other": 8 << 20}},
+        "contents": {"pages_read": 900, "pages_unreadable": 3, "zero_pages": 200, "duplicate_pages": 150,
+            "distinct_duplicates": 40, "most_copies": 30, "savable_pages": 110, "sampled_one_in": 4,
+            "spec": "zero=22%,distinct=70%"},
+        "version": "1",
+    })
+    .to_string()
+}
 
 fn page(text: &str) -> String {
     let options = crate::vocabulary::options("A <title>", "perforate");
