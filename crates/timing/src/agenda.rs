@@ -303,6 +303,33 @@ mod tests {
         );
     }
 
+    /// Of one cycle each kind of event comes before the next, whatever the numbers and the order of arrival.
+    #[test]
+    fn events_of_one_cycle_come_in_the_order_of_their_kinds() {
+        let kinds = |number: u32| {
+            [
+                Event::Interrupt { sender: number as Thread, cycles: 5 },
+                Event::Dispatch,
+                Event::WalkerFree,
+                Event::Mshr { level: number as u16 },
+                Event::Translate { walk: number, lends_walker: false },
+                Event::Walker { walk: number },
+                Event::Miss { fill: number, waiter: Waiter::Nobody },
+                Event::FirstUse { level: 1, line: number.into() },
+                Event::Forward { access: number },
+                Event::Memory { fill: number },
+            ]
+        };
+        let (later, earlier) = (kinds(9), kinds(3));
+        for (place, pair) in later.windows(2).enumerate() {
+            assert!(pair[0].order() < earlier[place + 1].order(), "{pair:?}");
+        }
+        for (one, other) in earlier.iter().zip(&later) {
+            let has_number = !matches!(one, Event::Dispatch | Event::WalkerFree);
+            assert_eq!(one.order() < other.order(), has_number, "{one:?}");
+        }
+    }
+
     #[test]
     fn waiters_are_told_no_time_before_their_own() {
         let mut agenda = Agenda::default();

@@ -281,6 +281,35 @@ mod tests {
         assert!(cache.peek(6).is_some() && cache.peek(9).is_some());
     }
 
+    /// In a set of any number of ways the line that was used least recently leaves, and all others stay.
+    #[test]
+    fn sets_of_any_width_keep_their_latest_lines() {
+        for ways in [1, 2, 3, 4, 5, 8, 12, 16, 20] {
+            let mut cache = Cache::new(&CacheConfig {
+                size_bytes: 2 * u64::from(ways) * LINE_BYTES,
+                ways,
+                latency_cycles: 4,
+                response_cycles: 0,
+                mshrs: 1,
+                prefetcher: Prefetcher::None,
+            });
+            let ways = u64::from(ways);
+            let line = |fill: u64| Line::new(fill as u32, true, false);
+            // Even lines share one set, odd ones the other.
+            for number in 0..2 * ways {
+                assert_eq!(miss(&mut cache, number, line(number)), None, "{ways} ways");
+            }
+            // The first is used once more, so that the second leaves before it, unless there is no second.
+            assert!(matches!(cache.access(0, line(99)), LookUp::Hit(found) if found.fill(9) == 0));
+            let order: Vec<u64> = (1..ways).chain([0]).collect();
+            for (place, leaves) in order.iter().enumerate() {
+                let number = 2 * (ways + place as u64);
+                assert_eq!(miss(&mut cache, number, line(number)), Some(2 * leaves), "{ways} ways");
+            }
+            assert!((0..ways).all(|place| cache.peek(2 * place + 1).is_some()), "{ways} ways");
+        }
+    }
+
     #[test]
     fn a_line_knows_its_fill_until_it_is_there() {
         let mut line = Line::new(9, false, true);

@@ -2,7 +2,7 @@
 
 use crate::machine::{DRAM, L1, L2, L2_TLB, Machine, config, integer, l2_tlb_hit, rules, walk};
 use perforate_timing::{CacheConfig, Prefetcher, Shortcuts, WalkerAttachment};
-use perforate_types::Steps;
+use perforate_types::{Branch, Instruction, Operation, PhysicalAddress, Steps};
 
 const MISS: u64 = L1 + L2 + DRAM;
 
@@ -108,6 +108,28 @@ fn a_load_before_its_line_was_asked_for_fetches_it_itself() {
     machine.plain_load(3, 0, 2); // asks at 125, so that the other hits
     assert_eq!(machine.load_cycles(), MISS + L1);
     assert_eq!((machine.counter("l1d_misses"), machine.counter("dram_reads")), (1, 1));
+}
+
+/// A load asks for a line at 300, by when it is known that a branch will be resolved at 500, wrongly predicted, and
+/// that code on the same line will be fetched after it: the line comes as the load asks for it.
+#[test]
+fn a_load_has_a_line_before_code_that_will_be_fetched_from_it() {
+    let mut config = config();
+    config.cache.l2.mshrs = 256;
+    for shortcuts in rules().into_iter().chain([Shortcuts::NONE]) {
+        let mut machine = Machine::with_shortcuts(&config, shortcuts);
+        let divide = Instruction { operation: Operation::Divide, ..integer(1, 1) };
+        (0..15).for_each(|_| machine.run(divide));
+        machine.plain_load(3, 1, 2);
+        (0..10).for_each(|_| machine.run(divide));
+        machine.run(Instruction { branch: Branch::Conditional, taken: true, ..integer(1, 0) });
+        machine.core.fetch(PhysicalAddress::new(3 * 64), 0, &Steps::new());
+        machine.run(integer(0, 3));
+        assert_eq!(machine.load_cycles(), MISS, "{shortcuts:?}");
+        assert_eq!(machine.counter("dram_reads"), 1);
+        // The branch is done at 501. The fetch then finds the line in the L2.
+        assert_eq!(machine.cycles(), 501 + 15 + L2 + 1, "{shortcuts:?}");
+    }
 }
 
 #[test]

@@ -118,6 +118,32 @@ fn branches_are_learnt() {
     assert_eq!(mispredictions(200), 0);
 }
 
+/// What is asked while counting is paused is what had been counted before, and nothing as long as no measured
+/// instruction has retired.
+#[test]
+fn counts_stand_still_in_a_pause() {
+    let mut machine = Machine::new(&config());
+    machine.load(1, 1, 1, 0, &l2_tlb_hit(0));
+    // The load is still to be done.
+    machine.core.start_measuring();
+    let of = |core: &perforate_timing::Core| {
+        (core.cycles(), core.translation_stall_cycles(), stack(core))
+    };
+    assert_eq!(of(&machine.core), (0, 0, Vec::new()));
+    machine.core.drain();
+    machine.load(2, 1, 1, 0, &l2_tlb_hit(0));
+    machine.core.drain();
+    let once = of(&machine.core);
+    assert_eq!((once.0, once.1), (L2_TLB + L1 + L2 + DRAM, L2_TLB));
+    machine.core.pause_counting();
+    assert_eq!(of(&machine.core), once);
+    machine.load(3, 1, 1, 0, &l2_tlb_hit(0));
+    machine.core.drain();
+    assert_eq!(of(&machine.core), once);
+    machine.core.resume_counting();
+    assert_eq!(of(&machine.core), once);
+}
+
 /// Four loads that follow each other: the second and the third are counted.
 #[test]
 fn what_is_done_while_counting_pauses_is_not_counted() {
