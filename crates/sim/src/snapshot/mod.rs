@@ -164,8 +164,8 @@ mod tests {
         let counted = HostSnapshot { occupancy: None, ..whole };
         let expected = |name: &str| {
             format!(
-                "{name}: snapshot: frames: it was taken without the right to read kpageflags: how many blocks are \
-                 free is known, and not which; take it as root"
+                "{name}: snapshot: frames: it was taken without the right to read kpageflags: how many \
+                 blocks are free is known, and not which; take it as root"
             )
         };
         let file = tempfile::NamedTempFile::new().unwrap();
