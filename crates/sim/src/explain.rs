@@ -414,7 +414,7 @@ fn content(entry: PageTableEntry, purpose: Purpose) -> String {
 
 #[cfg(test)]
 mod tests {
-    use perforate_types::Permissions;
+    use perforate_types::{Contiguity, Permissions};
 
     use super::*;
 
@@ -426,9 +426,15 @@ mod tests {
         let (small, large, huge) =
             (leaf(PageSize::Size4K), leaf(PageSize::Size2M), leaf(PageSize::Size1G));
         let holes = PageTableEntry::perforated(Frame::new(0x40200), Permissions::READ, 0b1001);
+        // The 64KB around it begin at 0x40000000 too, and its own frame is no multiple of 16.
+        let contiguous =
+            PageTableEntry::leaf(Frame::new(0x4000d), PageSize::Size4K, Permissions::READ)
+                .with_contiguity(Contiguity::ContiguousBit);
         let table = PageTableEntry::table(Frame::new(0x77));
         for (entry, purposes, expected) in [
             (small, &[Level1, Hole, HostLevel1, HostHole][..], "4KB page at 0x40000000"),
+            (contiguous, &[Level1, HostLevel1], "4KB page of the contiguous 64KB at 0x40000000"),
+            (contiguous, &[Hole, HostHole], "4KB page at 0x4000d000"),
             (large, &[Level2, HostLevel2, HostLevel1], "2MB page at 0x40000000"),
             (huge, &[Level3, HostLevel3], "1GB page at 0x40000000"),
             (holes, &[Level2, HostLevel2], "perforated at 0x40200000, filter 00001001"),

@@ -192,6 +192,8 @@ mod tests {
             let expected = format!("cores: {given}; expected at most 64 hardware threads in all");
             assert_eq!(error, expected);
             assert!(!options(cores, each).are_several(), "as a single one");
+            let Topology { cores, threads_per_core, lead } = options(cores, each).topology();
+            assert_eq!((cores, threads_per_core, lead), (1, 1, LEAD_INSTRUCTIONS));
         }
         let described = |cores, each| options(cores, each).describe();
         assert_eq!(described(1, 1), None);

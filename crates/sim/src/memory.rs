@@ -211,6 +211,21 @@ mod tests {
         assert_eq!(MemoryState::of((6 << 20) - 1).kernel.memory_bytes, 4 << 20);
     }
 
+    /// An unfragmented memory has the size and all else of the one that it is made of.
+    #[test]
+    fn an_unfragmented_memory_has_no_past() {
+        let fragmented = ("fragmentation", "portion=50%,holes=25%,clustered");
+        for past in [fragmented, ("age", "weeks"), ("memory-from", "x")] {
+            let memory = memory(&[past, ("swap", "64M")]);
+            let none = memory.clone().unfragmented();
+            assert_ne!(none, memory, "{past:?}");
+            let KernelConfig { fragmentation, age, snapshot, .. } = &none.kernel;
+            assert!(fragmentation.is_none() && age.is_none() && snapshot.is_none(), "{past:?}");
+            assert!(none.snapshot.is_none() && none.kernel.swap == memory.kernel.swap);
+            assert_eq!(none.kernel.memory_bytes, memory.kernel.memory_bytes);
+        }
+    }
+
     /// A snapshot needs two blocks, and says itself how memory is used.
     #[test]
     fn snapshots_are_large_enough_and_alone() {

@@ -129,6 +129,10 @@ mod tests {
         let largest = of(&[steady(0.02), steady(-0.03), steady(0.01)], Some(1_010));
         assert_eq!(largest, Some(expected("thp", "-3.0")));
         assert_eq!(of(&[steady(0.02)], None), None, "nothing can be suggested");
+        // A run that is too short to tell has no change, however many others have one.
+        assert_eq!(of(&[Steadiness::Short; 3], Some(1_010)), None);
+        let beside_short = of(&[Steadiness::Short, steady(0.01)], Some(1_010));
+        assert_eq!(beside_short, Some(expected("thp", "+1.0")));
         let unsteady = |change| Steadiness::Unsteady { change };
         let found = of(&[steady(0.5), unsteady(-0.02), unsteady(0.015)], Some(1_010));
         assert_eq!(

@@ -232,6 +232,7 @@ fn hint(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use perforate_types::Chunk;
+    use perforate_workloads::layout::LayoutFile;
 
     use super::*;
 
@@ -263,6 +264,22 @@ mod tests {
         let all = hint("zzzzzzzzzzzz");
         assert!(all.contains("; workloads are ") && all.contains("random, "), "{all}");
         assert!(all.ends_with("; another trace is given by its path"), "{all}");
+    }
+
+    /// A layout says the size of every page, so that a range of other pages would have no effect.
+    #[test]
+    fn ranges_are_not_advised_with_a_layout() {
+        let layout = LayoutFile { name: "pools.csv".into(), pools: Default::default() };
+        let memory = MemoryState { layout: Some(layout), ..MemoryState::of(64 << 20) };
+        let advised: AdvisedRanges = "0x1000-0x3000".parse().unwrap();
+        let workload = Workload { advised, ..Workload::named("fork:heap=2M") };
+        assert!(open_workload(&workload, &MemoryState::of(64 << 20), 1).is_ok());
+        assert!(open_workload(&Workload::named("fork:heap=2M"), &memory, 1).is_ok());
+        let error = open_workload(&workload, &memory, 1).err().expect("one must go").to_string();
+        assert_eq!(
+            error,
+            "madvise: has no effect with a layout, which says the page size of all memory"
+        );
     }
 
     /// Only several hardware threads run side by side; 0 keeps the order of the recording.

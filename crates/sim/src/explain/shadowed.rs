@@ -57,3 +57,14 @@ const fn size_name(size: PageSize) -> &'static str {
         PageSize::Size1G => "1GB page",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_have_names_by_size() {
+        let names = PageSize::ALL.map(size_name);
+        assert_eq!(names, ["4KB page", "2MB page", "1GB page"]);
+    }
+}

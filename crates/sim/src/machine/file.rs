@@ -516,6 +516,36 @@ mod tests {
         assert!(text.lines().any(|line| line.starts_with("width = 6 # ")), "{text}");
     }
 
+    /// A section without entries leaves the base's as it is; it is no section that replaces it.
+    #[test]
+    fn an_empty_section_changes_nothing() {
+        let base = Machine::load("ice-lake-sp").unwrap();
+        for text in ["cache.l1d = {}\n", "[cache]\nl2 = {}\n", "tlb = {}\n"] {
+            let text = format!("base = \"ice-lake-sp\"\n{text}");
+            let (machine, _) = load(&[("mine.toml", &text)]).unwrap();
+            let (found, expected) = ((&machine.cache, &machine.tlb), (&base.cache, &base.tlb));
+            assert_eq!(format!("{found:?}"), format!("{expected:?}"), "{text}");
+        }
+    }
+
+    /// A size in bytes is a number only where bytes are asked for, and only if it fits.
+    #[test]
+    fn values_are_numbers_sizes_or_texts() {
+        for (key, text, expected) in [
+            ("size_bytes", "64K", "65536"),
+            ("cache.l1d.size_bytes", "4096", "4096"),
+            ("size_bytes", "9223372036854775807", "9223372036854775807"),
+            ("size_bytes", "9223372036854775808", "\"9223372036854775808\""),
+            ("size", "64K", "\"64K\""),
+            ("width", "6", "6"),
+            ("ghz", "2.5", "2.5"),
+            ("perfect", "true", "true"),
+            ("kind", "stride", "\"stride\""),
+        ] {
+            assert_eq!(value_of(key, text).to_string().trim(), expected, "{key} = {text}");
+        }
+    }
+
     #[test]
     fn files_can_be_based_on_files() {
         let own = "base = \"between.toml\"\nname = \"own\"\nsummary = \"all mine\"\n";

@@ -155,6 +155,28 @@ mod tests {
         assert_eq!(loaded.memory_bytes(), taken.memory_bytes());
     }
 
+    /// A memory needs the state of every frame; other uses of a snapshot do not.
+    #[test]
+    fn a_snapshot_without_frames_makes_no_memory() {
+        let mut made = OccupancyBuilder::default();
+        made.push_run(FrameState::Free, 4096).unwrap();
+        let whole = HostSnapshot::of(made.finish().unwrap());
+        let counted = HostSnapshot { occupancy: None, ..whole };
+        let expected = |name: &str| {
+            format!(
+                "{name}: snapshot: frames: it was taken without the right to read kpageflags: how many \
+                 blocks are free is known, and not which; take it as root"
+            )
+        };
+        let file = tempfile::NamedTempFile::new().unwrap();
+        counted.write_to(&mut file.as_file()).unwrap();
+        let error = MemorySnapshot::taken("host", counted).unwrap_err().to_string();
+        assert_eq!(error, expected("host"));
+        let path = file.path().to_str().unwrap();
+        assert_eq!(MemorySnapshot::load(path).unwrap_err().to_string(), expected(path));
+        assert!(MemorySnapshot::read(path).unwrap().0.occupancy.is_none());
+    }
+
     #[test]
     fn what_a_machine_had_besides_is_noted() {
         let snapshot = |swap_bytes, merges_pages| {

@@ -1,5 +1,8 @@
 //! A clock on a separate thread has the same counts as a clock in the run loop.
 
+use std::sync::Arc;
+
+use crate::modes::write_windows;
 use crate::runs::fragmented;
 use perforate_sim::{
     Composition, Machine, MemoryState, RunOptions, Simulation, SystemOptions, TimedWindows,
@@ -41,7 +44,11 @@ fn run(
     let mut source = open_workload(&workload, &memory, 1).unwrap();
     let mut chunk = Chunk::default();
     while source.next_chunk(&mut chunk).unwrap() {
-        simulation.run(&chunk).unwrap();
+        // A chunk that others read too is not copied for the thread.
+        match has_thread && simulation.instructions() >= INSTRUCTIONS / 2 {
+            true => simulation.run_shared(&Arc::new(chunk.clone())).unwrap(),
+            false => simulation.run(&chunk).unwrap(),
+        }
     }
     assert_eq!(simulation.instructions(), INSTRUCTIONS);
     let cycles = simulation.cycles().unwrap();
@@ -78,4 +85,17 @@ fn pairs_count_the_same() {
 #[test]
 fn programs_with_events_count_the_same() {
     compare("4k,perforated", &["fork:heap=4M", "chase:size=16M"]);
+}
+
+/// Each window of a sampled trace begins when all before it is done.
+#[test]
+fn sampled_programs_count_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |has_gaps, has_thread| {
+        let path = folder.path().join("windows.trace");
+        write_windows(&path, (300, 100), has_gaps);
+        run((path.to_str().unwrap(), Composition::find("4k").unwrap()), None, has_thread)
+    };
+    assert_eq!(of(true, true), of(true, false));
+    assert_ne!(of(true, false), of(false, false));
 }

@@ -11,6 +11,7 @@ mod explained;
 mod kept;
 mod layouts;
 mod memory_history;
+mod modes;
 mod nested_walks;
 mod notes;
 mod operating_system;
