@@ -62,10 +62,11 @@ pub fn record(
     select(&options, &shared);
     let reception = Reception::open(Arc::clone(&shared), PLUGIN)?;
     let region = options.selection.region.clone();
+    // Before the spool, whose time is a part of that of the recording.
+    let (started, children_before) = (Instant::now(), children_seconds());
     let answerer = Answerer { emulator: emulator.clone(), region };
     let spool = Spool::start(Arc::clone(&shared), answerer, &folder, options.spool_bytes)?;
     let guard = Guard::start(&shared, &emulator, reception.folder())?;
-    let (started, children_before) = (Instant::now(), children_seconds());
     let child = spawn(&options, &emulator, &program, &reception)?;
     reception.admit(child.id());
     let mut session = Session {

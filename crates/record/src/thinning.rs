@@ -413,6 +413,11 @@ mod tests {
     /// to one process. The number of instructions that were left out is exact.
     #[test]
     fn pages_of_each_process_are_populated_apart() {
+        [false, true].into_iter().for_each(populated_apart);
+    }
+
+    /// If `has_event`, an event of the second process comes first.
+    fn populated_apart(has_event: bool) {
         let folder = tempfile::tempdir().unwrap();
         let all = folder.path().join("all");
         let mut writer = TraceWriter::create(&all, &TraceMetadata::default()).unwrap();
@@ -421,7 +426,9 @@ mod tests {
         for number in 0..45 {
             if number == 14 {
                 writer.event(switch(1)).unwrap();
-                writer.event(ProgramEvent::Exec).unwrap();
+                if has_event {
+                    writer.event(ProgramEvent::Exec).unwrap();
+                }
             }
             writer.push(&instruction(number), &[]).unwrap();
         }
@@ -439,15 +446,13 @@ mod tests {
         reader.next_chunk(&mut chunk).unwrap();
         let touched = |pages: Range<u64>| populate_event(pages.start << 12..pages.end << 12);
         let gap = ProgramEvent::Gap { instructions: 10 };
-        let expected = [
-            (10, touched(10..14)),
-            (10, switch(1)),
-            (10, ProgramEvent::Exec),
-            (10, gap.clone()),
-            (10, touched(14..20)),
-            (20, gap),
-            (20, touched(30..40)),
-        ];
+        let (before, other) = ((10, touched(10..14)), (10, switch(1)));
+        let (left_out, own) = ((10, gap.clone()), (10, touched(14..20)));
+        let first = match has_event {
+            true => vec![before, other, (10, ProgramEvent::Exec), left_out, own],
+            false => vec![left_out, before, other, own],
+        };
+        let expected = [first, vec![(20, gap), (20, touched(30..40))]].concat();
         assert_eq!(chunk.events, expected);
     }
 

@@ -519,6 +519,8 @@ fn wrong(error: serde_json::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::word;
 
@@ -628,6 +630,37 @@ mod tests {
         );
         let claim = r#"{"id":"X","statement":"s","kind":"oracle","verdict":"reproduced"}"#;
         assert_eq!(serde_json::from_str::<ClaimRecord>(claim).unwrap().kind, None);
+    }
+
+    #[test]
+    fn numbers_and_thresholds_are_tested() {
+        let is_tested = |kind: &str| {
+            let claim = json!({"id": "X", "statement": "s", "kind": kind, "verdict": "reproduced"});
+            serde_json::from_value::<ClaimRecord>(claim).unwrap().is_tested()
+        };
+        let all = [
+            "closed-form",
+            "by-construction",
+            "input",
+            "sign",
+            "threshold",
+            "number",
+            "restated",
+            "test",
+            "new",
+        ];
+        let tested: Vec<_> = all.into_iter().filter(|kind| is_tested(kind)).collect();
+        assert_eq!(tested, ["threshold", "number"]);
+    }
+
+    /// Empty lines are passed over, and counted in the numbers of lines.
+    #[test]
+    fn lines_of_spaces_are_empty() {
+        let text = format!("\n  \t\n{HEADER}\n \n");
+        assert_eq!(read_experiments(&text).unwrap().experiments.len(), 1);
+        let error = read_experiments(&format!("{text}{{}}")).unwrap_err().to_string();
+        assert!(error.starts_with("line 5: "), "{error}");
+        assert!(matches!(read_experiments(" \n"), Err(RecordsError::Empty)));
     }
 
     /// Values that a record may leave out, and kinds that simulation can contradict.

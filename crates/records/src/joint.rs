@@ -238,6 +238,11 @@ mod tests {
         // Readings 1 and 4 both hold two; reading 4 changes both choices.
         assert_eq!((record.best(), record.held(4)), (1, 2));
         assert!(record.is_exhaustive());
+        let best = |readings| self::record(&[("P-C1", readings)]).best();
+        assert_eq!(best([0, 0, 0, 0, 0, 1]), 5, "the last one");
+        assert_eq!(best([0, 0, 0, 1, 0, 1]), 3, "one change rather than two");
+        assert_eq!(best([0, 0, 1, 1, 0, 0]), 2, "the first of equals");
+        assert_eq!(best([1; 6]), 0, "the default");
         let sample = JointRecord { readings: record.readings[..4].to_vec(), ..record };
         assert!(!sample.is_exhaustive());
     }
@@ -259,6 +264,14 @@ mod tests {
             .map(|([one, other], held)| format!("{one} {other} {held:?}"))
             .collect();
         assert_eq!(pairs, ["P-C2 P-C3 [3, 2]", "P-C1 P-C2 [1, 3]", "P-C1 P-C3 [1, 2]"]);
+        let record = self::record(&[
+            ("P-C1", [1, 0, 0, 0, 0, 0]),
+            ("P-C2", [0, 1, 1, 0, 0, 1]),
+            ("P-C3", [0, 1, 1, 1, 1, 0]),
+            ("P-C4", [1, 0, 0, 0, 0, 0]),
+        ]);
+        let held: Vec<_> = record.excluding().iter().map(|pair| pair.held).collect();
+        assert_eq!(held, [[1, 4], [4, 1], [1, 3], [3, 1]], "by the product");
     }
 
     #[test]

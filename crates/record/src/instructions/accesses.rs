@@ -118,6 +118,15 @@ mod tests {
         assert_eq!(joined(&store, &quarters), [access(0x2000, 32, true)]);
     }
 
+    /// What is in the list already is of other instructions.
+    #[test]
+    fn accesses_are_joined_with_those_of_their_instruction_only() {
+        let decoded = InstructionDecoder::new().decode(&[0x0f, 0x10, 0x00], 0x1000);
+        let mut accesses = vec![access(0x2000, 8, false)];
+        join(&decoded, &[(0, access(0x2008, 8, false))], &mut accesses);
+        assert_eq!(accesses, [access(0x2000, 8, false), access(0x2008, 8, false)]);
+    }
+
     #[test]
     fn two_operands_stay_two_accesses() {
         // push qword [rax], with the stack just below

@@ -388,13 +388,34 @@ fn a_short_program_keeps_all_its_windows() {
     });
     begin(&mut session, 0, (1, 1));
     let output = session.replay.output.as_mut().unwrap();
-    for _ in 0..20 {
-        output.push(&perforate_types::Instruction::default(), &[]).unwrap();
+    let runner = |process| crate::replay::output::Runner {
+        process: perforate_types::ProcessId(process),
+        ..Default::default()
+    };
+    for (process, code) in [(0, 0x1000..0x1010), (2, 0x1ff0..0x2010)] {
+        output.begin_block(runner(process), code).unwrap();
+        for _ in 0..8 + process {
+            output.push(&perforate_types::Instruction::default(), &[]).unwrap();
+        }
+    }
+    for (image, process, program) in
+        [(0, 0, "/bin/a"), (1, 2, "/bin/b"), (3, 2, "/bin/c"), (4, 1, "/bin/d")]
+    {
+        let image = session.replay.images.get(image).unwrap();
+        image.id = Some(perforate_types::ProcessId(process));
+        image.program = program.into();
     }
     let summary = session.finish(Ending::Exited(0)).unwrap();
-    assert_eq!((summary.instructions, summary.windows, summary.instructions_between), (20, 1, 0));
+    assert_eq!((summary.instructions, summary.windows, summary.instructions_between), (18, 1, 0));
+    let process = |number, programs: &[&str], instructions, pages_touched| {
+        let programs = programs.iter().map(Into::into).collect();
+        crate::options::ProcessSummary { number, programs, instructions, pages_touched }
+    };
+    let expected = [process(0, &["/bin/a"], 8, 1), process(2, &["/bin/b", "/bin/c"], 10, 2)];
+    assert_eq!(summary.processes, expected, "one of which nothing was recorded is left out");
+    assert_eq!(summary.pages_touched, 3);
     let reader = perforate_trace::TraceReader::open(folder.path().join("a.trace")).unwrap();
-    assert_eq!((reader.instructions(), reader.trace_metadata().notes.len()), (20, 0));
+    assert_eq!((reader.instructions(), reader.trace_metadata().notes.len()), (18, 0));
 }
 
 #[test]

@@ -149,6 +149,11 @@ mod tests {
         assert_eq!(overlaps, [false, true, true, false]);
         ranges.forget(0x2000..0x2000);
         assert_eq!(ranges.events().count(), 3, "cut, and nothing lost");
+        // Memory that grows has the advice of its old end, which goes on behind it.
+        let mut ranges = AdvisedRanges::default();
+        ranges.advise(0x2000..0x6000, HugePage);
+        ranges.remap(0x1000..0x5000, 0x8000..0x10000);
+        assert_eq!(found(&ranges), [(0x5000, 0x6000, HugePage), (0x9000, 0x10000, HugePage)]);
         // Of memory that moves onto other memory, the advice of that is gone; what becomes smaller loses its end.
         let mut ranges = AdvisedRanges::default();
         ranges.advise(0x1000..0x3000, HugePage);

@@ -174,6 +174,12 @@ fn a_repeated_instruction_has_as_many_parts_as_its_accesses_need() {
         assert_eq!(counts, parts, "{iterations}");
         assert!(kept.instructions.iter().all(|(ip, ..)| *ip == 0x1004));
     }
+    // The next execution is another instruction, even without iterations.
+    let far = (0..255).map(|number| byte(true, 0x10_0000 + number * 4096));
+    let begin = [segment(0), block(1)].into_iter().chain(far);
+    let records: Vec<u64> = begin.chain([end(0), segment(1), block(1), end(0)]).collect();
+    let (replay, _) = replay_of(&[&records], u64::MAX);
+    assert_eq!(kept(replay).instructions.len(), 3);
 }
 
 #[test]
