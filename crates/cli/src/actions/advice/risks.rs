@@ -182,7 +182,11 @@ mod tests {
         };
         assert!(bloat(&facts, &figures(LEAST_BLOAT - 1), true).is_none());
         let text = bloat(&facts, &figures(38 << 20), true).unwrap().evidence;
-        assert!(text.starts_with("38.0 MB more than now is resident") && text.contains("max_ptes_none=511"), "{text}");
+        assert!(
+            text.starts_with("38.0 MB more than now is resident")
+                && text.contains("max_ptes_none=511"),
+            "{text}"
+        );
         let text = bloat(&facts, &figures(38 << 20), false).unwrap().evidence;
         assert!(!text.contains("khugepaged"), "{text}");
     }
