@@ -64,7 +64,7 @@ pub struct MissRatioCurve {
     counted: Vec<u64>,
     /// Accesses that were found deeper than that.
     deeper: u64,
-    /// Those of them to followed blocks, by group of blocks, that were found at least so deep among followed blocks, by
+    /// Deeper accesses to followed blocks that were found at least so deep among followed blocks, by group of blocks and
     /// depth. During the pass: exactly so deep.
     sampled: Vec<Vec<u64>>,
     /// First touches of blocks.

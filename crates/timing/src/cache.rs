@@ -281,7 +281,7 @@ mod tests {
         assert!(cache.peek(6).is_some() && cache.peek(9).is_some());
     }
 
-    /// In a set of any number of ways the line that was used least recently leaves, and all others stay.
+    /// A set evicts its least recently used line, whatever its number of ways.
     #[test]
     fn sets_of_any_width_keep_their_latest_lines() {
         for ways in [1, 2, 3, 4, 5, 8, 12, 16, 20] {

@@ -53,7 +53,7 @@ fn a_sample_has_its_error_beside_it() {
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
 
-/// Of the pages of a short run, one in 4096 is none or one: they tell nothing of the others.
+/// One in 4096 of a short run's pages is one page at most, which says nothing about the other pages.
 #[test]
 fn a_sample_that_is_too_small_has_no_answer() {
     let place = Place::new();

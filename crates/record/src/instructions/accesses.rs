@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(joined(&store, &quarters), [access(0x2000, 32, true)]);
     }
 
-    /// What is in the list already is of other instructions.
+    /// The list may hold accesses of earlier instructions.
     #[test]
     fn accesses_are_joined_with_those_of_their_instruction_only() {
         let decoded = InstructionDecoder::new().decode(&[0x0f, 0x10, 0x00], 0x1000);

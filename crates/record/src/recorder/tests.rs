@@ -13,8 +13,8 @@ fn phases(selection: Selection, begin: Begin) -> [u64; 5] {
     [skip_first, record, skip, kept_windows, region].map(|word| word.load(Ordering::Relaxed))
 }
 
-/// What the plugins are told: instructions to skip first, to record, and to skip between, windows to keep, the
-/// kind of region.
+/// Plugins get five words: instructions to skip first, to record, and to skip between, windows to keep, and the kind of
+/// region.
 #[test]
 fn a_selection_is_told_to_the_plugins() {
     let of = |skip, sampling, region| Selection { skip, sampling, region, ..Selection::default() };
@@ -62,7 +62,7 @@ fn a_program_ends_with_a_code_or_by_a_signal() {
     }
 }
 
-/// A recording, in this folder, of a program that runs until it is killed, with no records of it.
+/// Session for a program that runs until the test kills it and sends no records; `folder` has its files.
 pub(super) fn session(
     folder: &std::path::Path,
     change: impl FnOnce(&mut RecordOptions),

@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(pages(&[(0x1ffc, 8), (0x2ffc, 8)]), 3);
     }
 
-    /// Instructions and pages belong to the process that runs, whoever ran before.
+    /// Instructions and pages belong to the process that runs now, not to the one before.
     #[test]
     fn each_process_has_its_own_counts() {
         let runner =

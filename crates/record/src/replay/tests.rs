@@ -350,7 +350,7 @@ fn instructions_of_a_window_that_is_not_kept_are_counted() {
     assert_eq!((output.dropped, output.instructions, replay.unmapped), (4, 0, 0));
 }
 
-/// The recorder is told what to do with the figures of the records, once for each.
+/// The recorder gets each record's figures once.
 #[test]
 fn the_start_of_a_recording_is_told_with_its_figures() {
     let records = [segment(0), control(Control::Start, 77), 3, block(3), end(0)];

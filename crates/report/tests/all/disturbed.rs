@@ -50,7 +50,7 @@ const KINDS: [&[&str]; 10] = [
     &["as it is", "4KB pages", "recommended", "all large", "if all can be had", "free"],
     &["4k", "thp", "1g", "perforated", "perforated-naive", "segment", "ideal", "free"],
 ];
-/// So many of them are no names, by which parts of a record refer to others.
+/// Number of texts, at the beginning of the list, by which no part of a record refers to another.
 const NAMELESS: usize = 4;
 
 /// Changes some values of a record.

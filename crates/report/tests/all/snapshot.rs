@@ -22,7 +22,7 @@ pub const PROCESS: &str = r#"{"snapshot":"process","program":"a&b","missing":[],
 "totals":{"mapped_bytes":8192,"resident_bytes":4096,"sizes":{"4K":4096,"2M":0,"64K":0}},"contents":
 {"pages_read":1,"zero_pages":1,"spec":"zero=100%"},"version":"1"}"#;
 
-/// A machine's memory with every kind of frames, blocks and requests, and values of their own for all of them.
+/// Snapshot with every kind of frame, block and request; no two values are equal.
 pub fn full_host() -> String {
     let states = [
         "free",

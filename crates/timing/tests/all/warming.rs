@@ -118,8 +118,7 @@ fn branches_are_learnt() {
     assert_eq!(mispredictions(200), 0);
 }
 
-/// What is asked while counting is paused is what had been counted before, and nothing as long as no measured
-/// instruction has retired.
+/// Counters asked for during a pause have their values from before it: 0 until a measured instruction has retired.
 #[test]
 fn counts_stand_still_in_a_pause() {
     let mut machine = Machine::new(&config());

@@ -291,7 +291,7 @@ mod tests {
         }
     }
 
-    /// What a page of holes only says of itself depends on whether any of them has a frame.
+    /// A page of holes only is mapped if any hole has a frame.
     #[test]
     fn a_page_of_unmapped_holes_maps_nothing() {
         let mut kernel = kernel();
