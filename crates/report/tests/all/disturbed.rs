@@ -50,7 +50,7 @@ const KINDS: [&[&str]; 10] = [
     &["as it is", "4KB pages", "recommended", "all large", "if all can be had", "free"],
     &["4k", "thp", "1g", "perforated", "perforated-naive", "segment", "ideal", "free"],
 ];
-/// Number of texts, at the beginning of the list, by which no part of a record refers to another.
+/// Number of lists, at the beginning of [`KINDS`], whose texts are no names of other parts of a record.
 const NAMELESS: usize = 4;
 
 /// Changes some values of a record.
