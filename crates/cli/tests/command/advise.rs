@@ -78,7 +78,7 @@ fn what_fragmented_memory_lacks_is_timed_in_whole_memory() {
     }
     assert!(all_had("large_pages") > of(&broken, "recommended", "large_pages"));
     let risks = broken["risks"].to_string();
-    assert!(risks.contains("In memory that nothing has fragmented, 64 MB get them"), "{risks}");
+    assert!(risks.contains("In memory that nothing has fragmented, 64.0 MB get them"), "{risks}");
 }
 
 #[test]
