@@ -357,3 +357,23 @@ fn tlbs_are_as_dynamorio_tests_them() {
         ],
     );
 }
+
+/// A flush of the first level empties the TLBs of data and of instructions.
+#[test]
+fn both_first_level_tlbs_are_flushed() {
+    let mut tested = Tested::walker();
+    tested.map(SPACE, 0x1000, 1);
+    for kind in [AccessKind::Read, AccessKind::Fetch] {
+        let misses = |tested: &Tested| {
+            let counters = tested.mmu.counters();
+            counters.l1_misses + counters.l1_instruction_misses
+        };
+        tested.access(kind, 0x1000).unwrap();
+        let before = misses(&tested);
+        tested.access(kind, 0x1000).unwrap();
+        assert_eq!(misses(&tested), before, "{kind:?}");
+        tested.mmu.flush_first_level();
+        tested.access(kind, 0x1000).unwrap();
+        assert_eq!(misses(&tested), before + 1, "{kind:?}");
+    }
+}

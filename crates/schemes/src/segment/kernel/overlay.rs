@@ -305,6 +305,23 @@ mod tests {
         }
     }
 
+    #[test]
+    fn pages_by_frame_end_at_the_bounds() {
+        let segment = Segment {
+            start: 100,
+            end: 104,
+            frame: Frame::new(50),
+            permissions: Permissions::READ_WRITE,
+            is_active: true,
+            escaped: BTreeSet::new(),
+            paged: 0,
+            large_pages: false,
+            most_escapes: 1,
+        };
+        let pages = [49, 50, 53, 54].map(|frame| segment.run_page(Frame::new(frame)));
+        assert_eq!(pages, [None, Some(100), Some(103), None]);
+    }
+
     /// A page of a segment cannot be in swap, unless it has escaped.
     #[test]
     fn a_swapped_page_of_a_segment_is_found() {
