@@ -499,6 +499,15 @@ mod tests {
                 KernelConfig { zones: zones(16 << 20, 52 << 20), ..none() },
                 "zones: the zones are larger than the memory",
             ),
+            // Memory that is added later has no zones of its own.
+            (
+                KernelConfig {
+                    zones: zones(16 << 20, 52 << 20),
+                    hot_add: Size(64 << 20),
+                    ..none()
+                },
+                "zones: the zones are larger than the memory",
+            ),
             (KernelConfig { zones: zones(4096, 0), ..none() }, "zones: zones are multiples of 4M"),
             (KernelConfig { faulty: frames(16_383), ..none() }, ""),
             (
