@@ -4,8 +4,8 @@ mod finish;
 
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
-use std::process::ExitStatus;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -58,42 +58,10 @@ pub fn record(
     let emulator = find_emulator(options.emulator.as_deref())?;
     let emulator = emulator.canonicalize().unwrap_or(emulator);
     let folder = check_output(&options.output)?;
-    let shared = Arc::new(SharedMemory::new()?);
-    select(&options, &shared);
-    let reception = Reception::open(Arc::clone(&shared), PLUGIN)?;
-    let region = options.selection.region.clone();
-    // Before the spool, whose time is a part of that of the recording.
-    let (started, children_before) = (Instant::now(), children_seconds());
-    let answerer = Answerer { emulator: emulator.clone(), region };
-    let spool = Spool::start(Arc::clone(&shared), answerer, &folder, options.spool_bytes)?;
-    let guard = Guard::start(&shared, &emulator, reception.folder())?;
-    let child = spawn(&options, &emulator, &program, &reception)?;
-    reception.admit(child.id());
-    let mut session = Session {
-        emulator,
-        spool,
-        shared,
-        child: KilledChild(child),
-        _guard: guard,
-        _reception: reception,
-        started,
-        begun: None,
-        children_before,
-        is_time_known: true,
-        last_batch: started,
-        replay: Replay::new(),
-        first_skipped: None,
-        skipped: 0,
-        windows: 0,
-        dropped: 0,
-        adaptive: adaptive(&options.selection),
-        records: 0,
-        ended: None,
-        new: None,
-        all_windows: None,
-        folder,
-        options,
-    };
+    let mut session =
+        Session::launch(options, emulator, folder, |options, emulator, reception| {
+            spawn(options, emulator, &program, reception)
+        })?;
     let ending = match session.run(progress) {
         Err(RecordError::Trace(error)) if error.is_without_room() => {
             session.end_programs();
@@ -181,6 +149,51 @@ struct Session {
 }
 
 impl Session {
+    /// Starts a recording, and its program, with `spawn`.
+    fn launch(
+        options: RecordOptions,
+        emulator: PathBuf,
+        folder: PathBuf,
+        spawn: impl FnOnce(&RecordOptions, &Path, &Reception) -> Result<Child, RecordError>,
+    ) -> Result<Self, RecordError> {
+        let shared = Arc::new(SharedMemory::new()?);
+        select(&options, &shared);
+        let reception = Reception::open(Arc::clone(&shared), PLUGIN)?;
+        let region = options.selection.region.clone();
+        // Before the spool, whose time is a part of that of the recording.
+        let (started, children_before) = (Instant::now(), children_seconds());
+        let answerer = Answerer { emulator: emulator.clone(), region };
+        let spool = Spool::start(Arc::clone(&shared), answerer, &folder, options.spool_bytes)?;
+        let guard = Guard::start(&shared, &emulator, reception.folder())?;
+        let child = spawn(&options, &emulator, &reception)?;
+        reception.admit(child.id());
+        Ok(Self {
+            emulator,
+            spool,
+            shared,
+            child: KilledChild(child),
+            _guard: guard,
+            _reception: reception,
+            started,
+            begun: None,
+            children_before,
+            is_time_known: true,
+            last_batch: started,
+            replay: Replay::new(),
+            first_skipped: None,
+            skipped: 0,
+            windows: 0,
+            dropped: 0,
+            adaptive: adaptive(&options.selection),
+            records: 0,
+            ended: None,
+            new: None,
+            all_windows: None,
+            folder,
+            options,
+        })
+    }
+
     /// Replays records until the recording ends. Returns the reason for its end.
     fn run(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<Ending, RecordError> {
         let mut reported = Instant::now();

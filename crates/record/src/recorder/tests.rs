@@ -68,39 +68,10 @@ pub(super) fn session(
     change: impl FnOnce(&mut RecordOptions),
 ) -> Session {
     let mut options = RecordOptions::new(folder.join("a.trace"), vec!["/bin/tail".into()]);
+    options.spool_bytes = 1 << 20;
     change(&mut options);
-    let (shared, emulator) = (Arc::new(SharedMemory::new().unwrap()), PathBuf::from("/no/qemu"));
-    let reception = Reception::open(Arc::clone(&shared), b"plugin").unwrap();
-    let answerer = Answerer { emulator: emulator.clone(), region: None };
-    let spool = Spool::start(Arc::clone(&shared), answerer, folder, 1 << 20).unwrap();
-    let guard = Guard::start(&shared, &emulator, reception.folder()).unwrap();
-    let child = Command::new("tail").args(["-f", "/dev/null"]).spawn().unwrap();
-    let started = Instant::now();
-    Session {
-        emulator,
-        spool,
-        shared,
-        child: KilledChild(child),
-        _guard: guard,
-        _reception: reception,
-        started,
-        begun: None,
-        children_before: children_seconds(),
-        is_time_known: true,
-        last_batch: started,
-        replay: Replay::new(),
-        first_skipped: None,
-        skipped: 0,
-        windows: 0,
-        dropped: 0,
-        adaptive: adaptive(&options.selection),
-        records: 0,
-        ended: None,
-        new: None,
-        all_windows: None,
-        folder: folder.to_owned(),
-        options,
-    }
+    let tail = || Command::new("tail").args(["-f", "/dev/null"]).spawn().unwrap();
+    Session::launch(options, "/no/qemu".into(), folder.to_owned(), |_, _, _| Ok(tail())).unwrap()
 }
 
 pub(super) fn store(word: &std::sync::atomic::AtomicU64, value: u64) {
