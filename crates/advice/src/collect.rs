@@ -94,6 +94,19 @@ pub(crate) struct References {
     pub(crate) marks: Vec<(usize, Mark)>,
 }
 
+impl References {
+    /// References up to each mark, and the mark; at the end those after the last mark.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (&[Reference], Option<&Mark>)> {
+        let ends = self.marks.iter().map(|(end, mark)| (*end, Some(mark)));
+        let mut start = 0;
+        ends.chain([(self.list.len(), None)]).map(move |(end, mark)| {
+            let part = &self.list[start..end];
+            start = end;
+            (part, mark)
+        })
+    }
+}
+
 /// Listener to the references of a trace.
 pub(crate) trait Listener {
     /// True if the listener hears instruction fetches, and accesses are counted by page.

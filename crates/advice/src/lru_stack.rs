@@ -77,13 +77,20 @@ impl LruStack {
 
     #[inline]
     fn rise_in_top(&mut self, block: u32, depth: usize) {
-        let hole = place(&self.top[..depth], HOLE);
-        if let Some(hole) = hole {
+        let mut free = depth;
+        if let Some(hole) = place(&self.top, HOLE)
+            && hole < depth
+        {
             self.top[depth] = HOLE;
-            self.top.copy_within(0..hole, 1);
-        } else {
-            self.top.copy_within(0..depth, 1);
+            free = hole;
         }
+        self.put_first(block, free);
+    }
+
+    /// Puts a block at the top of the array; the blocks above `free` move down.
+    #[inline(always)]
+    fn put_first(&mut self, block: u32, free: usize) {
+        self.top.copy_within(0..free, 1);
         self.top[0] = block;
     }
 
@@ -97,8 +104,7 @@ impl LruStack {
             time.map_or(Depth::Absent, |time| Depth::Below(TOP + self.timeline.later_than(time)));
         if let Some(hole) = place(&self.top, HOLE) {
             // Blocks of the array move down into the hole; none leaves it.
-            self.top.copy_within(0..hole, 1);
-            self.top[0] = block;
+            self.put_first(block, hole);
             if let Some(time) = time {
                 self.leave_hole(time);
             }
@@ -119,8 +125,7 @@ impl LruStack {
             }
         }
         let leaving = self.top[TOP - 1];
-        self.top.copy_within(0..TOP - 1, 1);
-        self.top[0] = block;
+        self.put_first(block, TOP - 1);
         if self.timeline.is_full() {
             self.compact();
         }
@@ -181,19 +186,15 @@ impl LruStack {
     }
 }
 
-/// Index of the first element that equals `wanted`.
+/// Index of the first element that equals `wanted`. Compares all at once, as vectors.
 #[inline(always)]
-fn place(blocks: &[u32], wanted: u32) -> Option<usize> {
-    if let Ok(blocks) = <&[u32; TOP]>::try_from(blocks) {
-        // Compared all at once, as vectors.
-        let mut equal = [0_u8; TOP];
-        for (flag, block) in equal.iter_mut().zip(blocks) {
-            *flag = u8::from(*block == wanted);
-        }
-        let equal = u128::from_le_bytes(equal);
-        return (equal != 0).then(|| equal.trailing_zeros() as usize / 8);
+fn place(blocks: &[u32; TOP], wanted: u32) -> Option<usize> {
+    let mut equal = [0_u8; TOP];
+    for (flag, block) in equal.iter_mut().zip(blocks) {
+        *flag = u8::from(*block == wanted);
     }
-    blocks.iter().position(|block| *block == wanted)
+    let equal = u128::from_le_bytes(equal);
+    (equal != 0).then(|| equal.trailing_zeros() as usize / 8)
 }
 
 /// Number of parts in which counts are summed up: words of bits in a node, nodes in a section.
@@ -279,7 +280,7 @@ impl Timeline {
         let nodes = &self.nodes[time / SECTION];
         let sum = above.count_ones()
             + bytes_after(&self.words[time / NODE], time / WORD % PARTS)
-            + nodes[time / NODE % PARTS + 1..].iter().sum::<u32>()
+            + counts_after(nodes, time / NODE % PARTS)
             + self.sections[time / SECTION + 1..].iter().sum::<u32>();
         sum as usize
     }
@@ -297,18 +298,35 @@ impl Timeline {
     }
 }
 
+/// Sums up the counts after `index`. Looks at all, as a loop of varying length costs more.
+#[inline]
+fn counts_after(counts: &[u32; PARTS], index: usize) -> u32 {
+    let later = |at: usize| u32::from(at > index).wrapping_neg();
+    counts.iter().enumerate().map(|(at, count)| count & later(at)).sum()
+}
+
+/// Bits of the bytes after each one, in words of eight bytes.
+static BYTES_AFTER: [[u64; PARTS / 8]; PARTS] = {
+    let mut all = [[0; PARTS / 8]; PARTS];
+    let mut byte = 0;
+    while byte < PARTS * PARTS {
+        let (index, at) = (byte / PARTS, byte % PARTS);
+        if at > index {
+            all[index][at / 8] |= 0xff << (8 * (at % 8));
+        }
+        byte += 1;
+    }
+    all
+};
+
 /// Sums up the bytes after `index`, eight at a time.
 #[inline]
 fn bytes_after(bytes: &[u8; PARTS], index: usize) -> u32 {
     const EVEN: u64 = 0x00ff_00ff_00ff_00ff;
-    let of = |word: usize| {
-        let bytes = bytes[word * 8..][..8].try_into().expect("eight bytes");
-        u64::from_le_bytes(bytes)
-    };
-    // The bytes after `index` in its word; shifted twice, because all may go.
-    let first = of(index / 8) >> (8 * (index % 8)) >> 8;
-    let pairs = |word: u64| (word & EVEN) + (word >> 8 & EVEN);
-    let sums = (index / 8 + 1..PARTS / 8).fold(pairs(first), |sums, word| sums + pairs(of(word)));
+    let (words, _) = bytes.as_chunks();
+    let later = words.iter().zip(&BYTES_AFTER[index]);
+    let later = later.map(|(word, mask)| u64::from_le_bytes(*word) & mask);
+    let sums: u64 = later.map(|word| (word & EVEN) + (word >> 8 & EVEN)).sum();
     // Four sums of at most 1,024 each, in 16 bits.
     (sums.wrapping_mul(0x0001_0001_0001_0001) >> 48) as u32
 }

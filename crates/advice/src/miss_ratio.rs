@@ -8,14 +8,14 @@
 //! share of these misses more entries save. So a few blocks with many accesses, which such a TLB holds, make no error,
 //! whether they are followed or not.
 
-use std::ops::Range;
+mod followers;
+
 use std::sync::atomic::AtomicBool;
 
 use perforate_trace::Source;
 
-use crate::collect::{Listener, Mark, Memory, Reference, collect};
-use crate::lru_stack::{Depth, LruStack};
-use crate::page_id::BitSet;
+use crate::collect::{Memory, collect};
+use crate::miss_ratio::followers::{Follower, follow};
 use crate::{AdviceError, MeasuredPart, PageOrder, Progress};
 
 /// Largest number of entries for which all misses are counted if blocks are sampled: at least as many as the
@@ -181,116 +181,8 @@ pub struct MissRatioCurves {
     pub instructions: u64,
 }
 
-/// Stacks of one page size.
-struct Follower {
-    curve: MissRatioCurve,
-    /// All blocks, or the latest [`COUNTED_ENTRIES`] if blocks are sampled.
-    all: LruStack,
-    /// Followed blocks, if blocks are sampled.
-    followed: LruStack,
-    /// Blocks that were touched, and not unmapped since.
-    seen: BitSet,
-    /// Block of the previous access, which is at the top of the stack.
-    latest: u32,
-}
-
-/// Followers of all page sizes.
-struct Followers(Vec<Follower>);
-
-impl Follower {
-    fn new(order: PageOrder, sampling: Sampling) -> Self {
-        let all = match sampling {
-            Sampling::ALL => LruStack::new(),
-            _ => LruStack::of_latest(COUNTED_ENTRIES),
-        };
-        let (curve, followed) = (MissRatioCurve::new(order, sampling), LruStack::new());
-        Self { curve, all, followed, seen: BitSet::default(), latest: u32::MAX }
-    }
-
-    #[inline]
-    fn access(&mut self, block: u32) {
-        if block == self.latest {
-            // At depth 0, where every TLB hits.
-            return;
-        }
-        self.latest = block;
-        let depth = self.all.access(block);
-        let is_deeper = depth == Depth::Absent && !self.seen.insert(block as usize);
-        match depth {
-            Depth::Below(depth) => count(&mut self.curve.counted, depth),
-            Depth::Absent if is_deeper => self.curve.deeper += 1,
-            Depth::Absent => self.curve.first += 1,
-        }
-        if self.curve.sampling == Sampling::ALL {
-            return;
-        }
-        let hash = hash(block);
-        if self.curve.sampling.follows(hash)
-            && let Depth::Below(depth) = self.followed.access(block)
-            && is_deeper
-        {
-            count(&mut self.curve.sampled[hash as usize >> 16 & (GROUPS - 1)], depth);
-        }
-    }
-
-    fn forget(&mut self, ids: &Range<u32>) {
-        let order = self.curve.order.0;
-        self.latest = u32::MAX;
-        let blocks = (ids.start >> order) as usize..((ids.end - 1) >> order) as usize + 1;
-        let present: Vec<usize> = self.seen.within(blocks).collect();
-        for block in present {
-            self.all.invalidate(block as u32);
-            self.followed.invalidate(block as u32);
-            self.seen.remove(block);
-        }
-    }
-
-    fn start_measuring(&mut self) {
-        self.curve = MissRatioCurve::new(self.curve.order, self.curve.sampling);
-    }
-}
-
-/// Counts an access at a depth.
-#[inline]
-fn count(depths: &mut Vec<u64>, depth: usize) {
-    if depth >= depths.len() {
-        depths.resize(depth + 1, 0);
-    }
-    depths[depth] += 1;
-}
-
-/// Mixes the bits of a block's number.
-#[inline]
-fn hash(block: u32) -> u32 {
-    let mixed = (u64::from(block) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    ((mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32) as u32
-}
-
-impl Listener for Followers {
-    const WANTS_ALL: bool = false;
-
-    #[inline]
-    fn hear(&mut self, reference: Reference) -> bool {
-        if !reference.is_fetch() {
-            let id = reference.id();
-            for follower in &mut self.0 {
-                follower.access(id.block(follower.curve.order));
-            }
-        }
-        true
-    }
-
-    fn mark(&mut self, mark: Mark) {
-        match mark {
-            Mark::Forget(ids) => self.0.iter_mut().for_each(|follower| follower.forget(&ids)),
-            Mark::StartMeasuring => self.0.iter_mut().for_each(Follower::start_measuring),
-            Mark::Touched(_) | Mark::Switch => {}
-        }
-    }
-}
-
 /// Makes the curves of a trace for these page sizes, each with its share of blocks. Data accesses only;
-/// entries have tags, so that a switch to another process keeps them.
+/// entries have tags, so that a switch to another process keeps them. Uses a thread for each page size.
 ///
 /// # Errors
 /// [`AdviceError`] for a damaged trace, or one with accesses everywhere.
@@ -301,10 +193,11 @@ pub fn miss_ratio_curves(
     on_progress: &mut dyn FnMut(Progress),
 ) -> Result<MissRatioCurves, AdviceError> {
     let followers = sizes.iter().map(|&(order, sampling)| Follower::new(order, sampling));
-    let mut followers = Followers(followers.collect());
-    let Memory { data_accesses, instructions, .. } =
-        collect(source, part, &mut followers, &AtomicBool::new(false), on_progress)?;
-    let curves = followers.0.into_iter().map(|follower| follower.curve.sum_up()).collect();
+    let (followers, memory) = follow(followers.collect(), |broadcast| {
+        collect(source, part, broadcast, &AtomicBool::new(false), on_progress)
+    });
+    let Memory { data_accesses, instructions, .. } = memory?;
+    let curves = followers.into_iter().map(|follower| follower.curve.sum_up()).collect();
     Ok(MissRatioCurves { curves, accesses: data_accesses, instructions })
 }
 

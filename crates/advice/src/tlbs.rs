@@ -294,10 +294,8 @@ impl<'a> Tlbs<'a> {
         sizes: &PageSizes,
         mut on_walk: impl FnMut(Walk),
     ) -> WalkCounts {
-        let mut at = 0;
-        let ends = references.marks.iter().map(|(end, mark)| (*end, Some(mark)));
-        for (end, mark) in ends.chain([(references.list.len(), None)]) {
-            for part in references.list[at..end].chunks(STOP_INTERVAL) {
+        for (part, mark) in references.parts() {
+            for part in part.chunks(STOP_INTERVAL) {
                 if self.is_stopped() {
                     return self.counts;
                 }
@@ -307,7 +305,6 @@ impl<'a> Tlbs<'a> {
                     }
                 }
             }
-            at = end;
             if let Some(mark) = mark {
                 self.mark(mark, sizes);
                 if *mark == Mark::StartMeasuring {
