@@ -166,7 +166,8 @@ pub(super) fn follow<R>(
         let result = pass(&mut broadcast);
         broadcast.send();
         drop(broadcast);
-        let followers = running.into_iter().map(|thread| thread.join().expect("no follower panics"));
+        let followers =
+            running.into_iter().map(|thread| thread.join().expect("no follower panics"));
         (followers.collect(), result)
     })
 }
