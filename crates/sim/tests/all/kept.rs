@@ -58,7 +58,7 @@ const WORKLOADS: [&str; 6] = [
 ];
 
 /// Groups of options that exclude each other: a run has one of a group in so many runs.
-const OPTIONS: [(u64, &[&str]); 20] = [
+pub const OPTIONS: [(u64, &[&str]); 20] = [
     (5, &["skip=3000"]),
     (5, &["beside=random:size=12M", "beside=sequential:size=8M+random:size=8M"]),
     (6, &["threads=2", "threads=3"]),
@@ -112,7 +112,7 @@ const OPTIONS: [(u64, &[&str]); 20] = [
     (4, &["host-fragmentation=portion=50%,holes=25%,clustered", "host-age=weeks"]),
 ];
 
-fn one_of<T: Copy>(random: &mut Random, all: &[T]) -> T {
+pub fn one_of<T: Copy>(random: &mut Random, all: &[T]) -> T {
     all[random.below(all.len() as u64) as usize]
 }
 

@@ -32,3 +32,4 @@ mod storms;
 mod sums;
 mod virtual_storm;
 mod whose_work;
+mod wide;
