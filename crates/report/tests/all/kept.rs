@@ -109,7 +109,7 @@ pub fn sampled() -> String {
 }
 
 /// Pieces of a page: its sections as they stand in the markup, those that are made later, and its figures.
-fn add_page(kept: &mut String, name: &str, page: &str) {
+pub fn add_page(kept: &mut String, name: &str, page: &str) {
     let mut add = |piece: &str, text: &str| {
         writeln!(kept, "{name} | {piece} | {}", TextHash::of(text)).expect("a string takes all");
     };

@@ -13,6 +13,7 @@ mod memory;
 mod page;
 mod pairs;
 mod random_answers;
+mod real;
 mod records;
 #[cfg(feature = "figures")]
 mod saved;
