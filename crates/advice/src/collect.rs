@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use perforate_trace::Source;
 use perforate_types::{
-    AccessKind, Advice, Chunk, Instruction, MemoryAccess, ProcessId, ProgramEvent, access_count,
+    AccessKind, Chunk, Instruction, MemoryAccess, ProcessId, ProgramEvent, access_count,
 };
 
 use crate::area_map::AreaMap;
@@ -19,9 +19,6 @@ const USER_PAGES: u64 = 1 << 35;
 const MAXIMUM_REFERENCES: usize = 1 << 26;
 /// Bit of a reference that marks an instruction fetch.
 const FETCH: u32 = 1 << 31;
-/// Numbers of `madvise` for populating memory (`include/uapi/asm-generic/mman-common.h`).
-const POPULATE_READ: i32 = 22;
-const POPULATE_WRITE: i32 = 23;
 
 /// Counts of 4KB pages, with memory only where there are some.
 #[derive(Default)]
@@ -423,9 +420,7 @@ impl<L: Listener> Pass<'_, L> {
             ProgramEvent::Map { start, length, populate: true, .. } => {
                 self.populate(start.value(), *length);
             }
-            ProgramEvent::Advise { start, length, advice: Advice::Other(number) }
-                if matches!(*number, POPULATE_READ | POPULATE_WRITE) =>
-            {
+            ProgramEvent::Advise { start, length, advice } if advice.populates() => {
                 self.populate(start.value(), *length);
             }
             ProgramEvent::Gap { .. } => self.is_sampled = true,

@@ -125,7 +125,7 @@ impl Hypervisor {
     pub fn back(&mut self, frames: Range<u64>) -> Result<(), OsError> {
         let start = VirtualAddress::new(frames.start * FRAME_BYTES);
         let length = (frames.end - frames.start) * FRAME_BYTES;
-        let advice = Advice::Other(crate::kernel::POPULATE_WRITE);
+        let advice = Advice::POPULATE_WRITE;
         self.kernel.event_in(self.space, &ProgramEvent::Advise { start, length, advice })
     }
 

@@ -20,8 +20,6 @@ use perforate_trace::{Source, SourceMetadata, TraceError, Truncation};
 use perforate_types::{Advice, Chunk, ProcessId, ProgramEvent, VirtualAddress};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Linux's numbers of MADV_POPULATE_READ and MADV_POPULATE_WRITE.
-const POPULATE: [i32; 2] = [22, 23];
 /// Step in which an advised heap grows, in bytes.
 const HEAP_STEP: u64 = 2 << 20;
 /// Order of the pages of MADV_HUGEPAGE, 2MB, and of 1GB pages.
@@ -338,7 +336,7 @@ fn without_populating(event: &mut ProgramEvent) -> Option<Advice> {
         return None;
     };
     *populate = false;
-    Some(Advice::Other(POPULATE[usize::from(permissions.write)]))
+    Some(if permissions.write { Advice::POPULATE_WRITE } else { Advice::POPULATE_READ })
 }
 
 /// Returns the addresses of the whole pages from `start`.

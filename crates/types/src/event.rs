@@ -52,6 +52,28 @@ pub enum Advice {
     PageSize(u8),
 }
 
+/// Advice by Linux's numbers (`include/uapi/asm-generic/mman-common.h`).
+impl Advice {
+    /// MADV_MERGEABLE: same-page merging may look at the pages.
+    pub const MERGEABLE: Self = Self::Other(12);
+    /// MADV_UNMERGEABLE: merged pages get frames of their own now.
+    pub const UNMERGEABLE: Self = Self::Other(13);
+    /// MADV_PAGEOUT: the pages are swapped out now.
+    pub const PAGEOUT: Self = Self::Other(21);
+    /// MADV_POPULATE_READ: the pages are mapped now, as by reads.
+    pub const POPULATE_READ: Self = Self::Other(22);
+    /// MADV_POPULATE_WRITE: the pages are mapped now, as by writes. A recorded trace begins with it, for pages that
+    /// are in memory or swapped out when recording starts.
+    pub const POPULATE_WRITE: Self = Self::Other(23);
+    /// MADV_COLLAPSE: large pages are made now.
+    pub const COLLAPSE: Self = Self::Other(25);
+
+    /// True for advice that maps the pages now.
+    pub const fn populates(self) -> bool {
+        matches!(self, Self::POPULATE_READ | Self::POPULATE_WRITE)
+    }
+}
+
 /// An event of the traced program between two instructions, such as a system call. Lengths are in
 /// bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

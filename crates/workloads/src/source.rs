@@ -141,8 +141,6 @@ pub(crate) fn data_start(size_bytes: u64) -> u64 {
 /// Bytes by which the heap of glibc's malloc grows for small blocks: 128KB (`M_TOP_PAD`) beyond the block, in
 /// whole pages.
 pub(crate) const HEAP_STEP_BYTES: u64 = (128 << 10) + PAGE_BYTES;
-/// Linux's number of MADV_POPULATE_WRITE.
-const MADV_POPULATE_WRITE: i32 = 23;
 
 /// Makes the metadata of an endless source with events, dependencies and branches.
 pub(crate) fn metadata(name: String) -> SourceMetadata {
@@ -192,7 +190,7 @@ pub(crate) fn grow_heap(addresses: Range<u64>) -> impl Iterator<Item = ProgramEv
     (start..end).step_by(HEAP_STEP_BYTES as usize).flat_map(move |step| {
         let step_end = end.min(step + HEAP_STEP_BYTES);
         let (start, address) = (VirtualAddress::new(start), VirtualAddress::new(step));
-        let advice = Advice::Other(MADV_POPULATE_WRITE);
+        let advice = Advice::POPULATE_WRITE;
         [
             ProgramEvent::Brk { start, end: VirtualAddress::new(step_end) },
             ProgramEvent::Advise { start: address, length: step_end - step, advice },

@@ -3,8 +3,6 @@
 
 use perforate_types::{Advice, ProgramEvent, SpaceId, VirtualAddress};
 
-use super::event::COLLAPSE;
-use super::populate::{POPULATE_READ, POPULATE_WRITE};
 use super::{Core, Kernel, areas};
 use crate::memory::FRAME_BYTES;
 
@@ -25,9 +23,8 @@ impl Kernel {
                 of_range(length) + if populate { populate_cost(core, length) } else { 0 }
             }
             ProgramEvent::Advise { length, advice, .. } => match advice {
-                Advice::Other(POPULATE_READ | POPULATE_WRITE | COLLAPSE) => {
-                    populate_cost(core, length)
-                }
+                Advice::COLLAPSE => populate_cost(core, length),
+                _ if advice.populates() => populate_cost(core, length),
                 _ => of_range(length),
             },
             ProgramEvent::Unmap { length, .. } | ProgramEvent::Protect { length, .. } => {

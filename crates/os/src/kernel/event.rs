@@ -4,16 +4,9 @@ use std::ops::Range;
 
 use perforate_types::{AccessKind, Advice, ProgramEvent, SpaceId};
 
-use super::populate::{self, POPULATE_READ, POPULATE_WRITE};
-use super::{Kernel, areas, processes, range, reclaim, remap, swap};
+use super::{Kernel, areas, populate, processes, range, reclaim, remap, swap};
 use crate::OsError;
 use crate::space::{ALL_PAGES, Attributes, LargePageAdvice};
-
-// Numbers of Linux's madvise (`include/uapi/asm-generic/mman-common.h`).
-const MERGEABLE: i32 = 12;
-const UNMERGEABLE: i32 = 13;
-const PAGEOUT: i32 = 21;
-pub(super) const COLLAPSE: i32 = 25;
 
 impl Kernel {
     pub(super) fn handle(&mut self, id: SpaceId, event: &ProgramEvent) -> Result<(), OsError> {
@@ -90,7 +83,7 @@ impl Kernel {
     }
 
     fn advise(&mut self, id: SpaceId, pages: Range<u64>, advice: Advice) -> Result<(), OsError> {
-        let core = &mut self.core;
+        let Self { core, backers, ksm, khugepaged, .. } = self;
         let mut large_pages = |advice| areas::advise_large_pages(core, id, pages.clone(), advice);
         match advice {
             Advice::HugePage => large_pages(LargePageAdvice::Wanted),
@@ -98,31 +91,21 @@ impl Kernel {
             Advice::PageSize(order) => large_pages(LargePageAdvice::Order(u32::from(order))),
             Advice::DontNeed => range::unmap(core, id, pages),
             Advice::Free => reclaim::advise_free(core, id, pages),
-            Advice::Other(number) => self.advise_by_number(id, pages, number),
-        }
-    }
-
-    fn advise_by_number(
-        &mut self,
-        id: SpaceId,
-        pages: Range<u64>,
-        number: i32,
-    ) -> Result<(), OsError> {
-        let Self { core, backers, ksm, khugepaged, .. } = self;
-        match number {
-            POPULATE_READ => populate::populate(core, backers, id, pages, AccessKind::Read),
-            POPULATE_WRITE => populate::populate(core, backers, id, pages, AccessKind::Write),
-            MERGEABLE => areas::refuse_merging(core, id, pages, false),
-            UNMERGEABLE => {
+            Advice::POPULATE_READ => populate::populate(core, backers, id, pages, AccessKind::Read),
+            Advice::POPULATE_WRITE => {
+                populate::populate(core, backers, id, pages, AccessKind::Write)
+            }
+            Advice::MERGEABLE => areas::refuse_merging(core, id, pages, false),
+            Advice::UNMERGEABLE => {
                 areas::refuse_merging(core, id, pages.clone(), true)?;
                 ksm.unmerge(core, id, pages)
             }
-            PAGEOUT => swap::page_out(core, id, &pages),
-            COLLAPSE => {
+            Advice::PAGEOUT => swap::page_out(core, id, &pages),
+            Advice::COLLAPSE => {
                 khugepaged.collapse(core, id, &pages);
                 Ok(())
             }
-            _ => Ok(()),
+            Advice::Other(_) => Ok(()),
         }
     }
 }

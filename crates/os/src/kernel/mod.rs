@@ -113,7 +113,6 @@ pub use khugepaged::{KhugepagedConfig, KhugepagedPass};
 use ksm::Ksm;
 pub use ksm::{KsmConfig, KsmPass};
 pub use levels::Span;
-pub(crate) use populate::POPULATE_WRITE;
 use processes::Processes;
 pub use setting::Setting;
 use sharing::SharedObjects;

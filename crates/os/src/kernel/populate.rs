@@ -10,12 +10,6 @@ use crate::OsError;
 use crate::memory::complement;
 use crate::space::{Area, Present, page_at, pages_of, region_of, regions_of, subpages_of};
 
-/// Linux's MADV_POPULATE_READ: faults the pages in now.
-pub(super) const POPULATE_READ: i32 = 22;
-/// Linux's MADV_POPULATE_WRITE. Recorded traces begin with it, for pages that existed when
-/// recording began.
-pub(crate) const POPULATE_WRITE: i32 = 23;
-
 /// Touches all readable pages in `pages` now; with [`AccessKind::Write`], ends copy on write of the writable
 /// ones. Leaves out unallocated holes of generated fragmentation, because the program has no data there.
 pub(super) fn populate(

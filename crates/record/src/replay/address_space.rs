@@ -5,13 +5,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use perforate_types::{Backing, Permissions, ProgramEvent, VirtualAddress};
+use perforate_types::{Advice, Backing, Permissions, ProgramEvent, VirtualAddress};
 
 use super::advised::AdvisedRanges;
-
-/// `madvise` advice that populates the pages of a range, writable (Linux 5.14, MADV_POPULATE_WRITE). A trace
-/// begins with this advice for pages that are in memory or swapped out when recording starts.
-const ADVICE_POPULATE_WRITE: i32 = 23;
 
 /// A mapping of a process. Its start address is its key in [`AddressSpace::areas`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -249,7 +245,7 @@ pub fn populate_event(range: Range<u64>) -> ProgramEvent {
     ProgramEvent::Advise {
         start: VirtualAddress::new(range.start),
         length: range.end - range.start,
-        advice: perforate_types::Advice::Other(ADVICE_POPULATE_WRITE),
+        advice: Advice::POPULATE_WRITE,
     }
 }
 

@@ -17,9 +17,6 @@ use perforate_types::{
 use super::System;
 use crate::SimError;
 
-/// Numbers of the `madvise` advice MADV_POPULATE_READ and MADV_POPULATE_WRITE in Linux.
-const POPULATE: [i32; 2] = [22, 23];
-
 /// Largest number of bytes that are populated at once. With 4KB pages, this causes some megabytes
 /// of updates.
 const PIECE_BYTES: u64 = 128 << 20;
@@ -63,9 +60,7 @@ impl System {
                 self.populate_in_pieces(*start, *length)
             }
             ProgramEvent::Map { populate: true, .. } => self.populating_event(event),
-            ProgramEvent::Advise { advice: Advice::Other(advice), .. }
-                if POPULATE.contains(advice) =>
-            {
+            ProgramEvent::Advise { advice, .. } if advice.populates() => {
                 self.populating_event(event)
             }
             _ => self.change(|kernel| kernel.event(event)),
@@ -106,7 +101,7 @@ impl System {
                 self.populating_event(&ProgramEvent::Advise {
                     start: VirtualPage::new(piece.start).address(),
                     length: (piece.end - piece.start) * PageSize::Size4K.bytes(),
-                    advice: Advice::Other(POPULATE[1]),
+                    advice: Advice::POPULATE_WRITE,
                 })?;
             }
         }

@@ -251,7 +251,7 @@ impl VirtualStorm {
             Advice::Free,
             Advice::NoHugePage,
             Advice::HugePage,
-            storms::POPULATE_WRITE,
+            Advice::POPULATE_WRITE,
         ][self.below(5) as usize];
         self.host_event(ProgramEvent::Advise { start, length, advice })
     }

@@ -23,8 +23,6 @@ const MOST_BYTES: u64 = 8 << 40;
 /// Start of the region in which Linux maps libraries and mmap memory. Programs themselves have
 /// lower addresses.
 const LIBRARIES: u64 = 0x7000_0000_0000;
-/// Values of Linux's madvise advice MADV_POPULATE_READ and MADV_POPULATE_WRITE.
-const POPULATE: [i32; 2] = [22, 23];
 
 /// Source that moves the memory of another source's program into the pools of a layout (a list of page
 /// sizes).
@@ -225,7 +223,7 @@ impl Memory {
                 self.release(range.clone());
                 let to = self.map(range.clone(), layout, push)?;
                 if populate {
-                    let advice = Advice::Other(POPULATE[1]);
+                    let advice = Advice::POPULATE_WRITE;
                     let length = range.end - range.start;
                     push(ProgramEvent::Advise { start: VirtualAddress::new(to), length, advice });
                 }
@@ -247,11 +245,9 @@ impl Memory {
                 }
             }
             ProgramEvent::Advise { start, length, advice } => {
-                let populates =
-                    matches!(advice, Advice::Other(number) if POPULATE.contains(&number));
                 for Move { range, by } in self.moves.parts(pages(start, length)) {
                     let by = by.unwrap_or(0);
-                    if by == 0 || populates {
+                    if by == 0 || advice.populates() {
                         let start = VirtualAddress::new(range.start.wrapping_add(by));
                         let length = range.end - range.start;
                         push(ProgramEvent::Advise { start, length, advice });

@@ -27,7 +27,7 @@ fn writes_stay_apart(make: fn() -> Machine, start: u64, pages: u64) {
 }
 
 fn paged_out(mut machine: Machine, start: u64, length: u64) -> Machine {
-    machine.event(advise(start, length, PAGEOUT));
+    machine.event(advise(start, length, Advice::PAGEOUT));
     assert_eq!(machine.counter("swapped_bytes"), length);
     machine
 }
@@ -209,7 +209,7 @@ fn copies_are_made_as_linux_tests_them() {
                 || {
                     let make = || {
                         let mut machine = split();
-                        machine.event(advise(BASE, REGION, COLLAPSE));
+                        machine.event(advise(BASE, REGION, Advice::COLLAPSE));
                         assert_eq!(sizes(&machine), (1, 0));
                         machine
                     };
@@ -224,7 +224,7 @@ fn copies_are_made_as_linux_tests_them() {
                     machine.event(fork(1));
                     let known = load(&mut machine, 1, BASE, 512);
                     machine.event(switch(0));
-                    machine.event(advise(BASE, REGION, COLLAPSE));
+                    machine.event(advise(BASE, REGION, Advice::COLLAPSE));
                     assert_eq!(sizes(&machine), (1, 512));
                     store(&mut machine, 0..512);
                     assert_eq!(load(&mut machine, 1, BASE, 512), known);
@@ -242,7 +242,7 @@ fn copies_are_made_as_linux_tests_them() {
                         machine.event(unmap(address(dropped), MB));
                         let known = load(&mut machine, 1, address(kept), 256);
                         machine.event(switch(0));
-                        machine.event(advise(BASE, REGION, COLLAPSE));
+                        machine.event(advise(BASE, REGION, Advice::COLLAPSE));
                         assert_eq!(sizes(&machine), (1, 256));
                         store(&mut machine, 0..512);
                         assert_eq!(load(&mut machine, 1, address(kept), 256), known);

@@ -12,7 +12,7 @@ fn set(machine: &mut Machine, knobs: &str) {
 /// Advises MADV_COLLAPSE for the region at [`BASE`] and returns the number of 2MB pages that it made.
 fn collapse(machine: &mut Machine) -> u64 {
     let before = machine.counter("large_pages");
-    machine.event(advise(BASE, REGION, COLLAPSE));
+    machine.event(advise(BASE, REGION, Advice::COLLAPSE));
     assert_sound(machine);
     machine.counter("large_pages") - before
 }
@@ -54,7 +54,7 @@ fn at_most_shared(shared: u64, act: fn(&mut Machine) -> u64, expected: u64) {
 fn at_most_swapped(swapped: u64, act: fn(&mut Machine) -> u64, expected: u64) {
     let mut machine = small(0..512);
     let known = contents(&mut machine, 0, BASE, 512);
-    machine.event(advise(BASE, swapped * PAGE, PAGEOUT));
+    machine.event(advise(BASE, swapped * PAGE, Advice::PAGEOUT));
     assert_eq!(machine.counter("swapped_bytes"), swapped * PAGE);
     set(&mut machine, "max-ptes-swap=64");
     assert_eq!(act(&mut machine), expected);
@@ -175,7 +175,7 @@ fn promotion_is_as_linux_tests_it() {
                 || {
                     let mut machine = small(0..512);
                     let known = contents(&mut machine, 0, BASE, 512);
-                    machine.event(advise(address(3), 2 * PAGE, PAGEOUT));
+                    machine.event(advise(address(3), 2 * PAGE, Advice::PAGEOUT));
                     assert_eq!(machine.counter("swapped_bytes"), 2 * PAGE);
                     assert_eq!(frames(&machine, address(2), 4).iter().flatten().count(), 2);
                     assert_eq!(contents(&mut machine, 0, BASE, 512), known);

@@ -70,7 +70,7 @@ fn pages_merge_as_linux_tests_it() {
                 "ksm_functional_tests.c, test_unmerge",
                 || {
                     let mut machine = merged_program();
-                    machine.event(advise(BASE, PAGES * PAGE, UNMERGEABLE));
+                    machine.event(advise(BASE, PAGES * PAGE, Advice::UNMERGEABLE));
                     assert!(are_apart(&mut machine, 0));
                     assert_eq!(contents(&mut machine, 0, BASE, PAGES), [7; PAGES as usize]);
                     assert_sound(&machine);
@@ -81,10 +81,10 @@ fn pages_merge_as_linux_tests_it() {
                 "ksm_functional_tests.c, test_unmerge",
                 || {
                     let mut machine = merged_program();
-                    machine.event(advise(BASE, PAGES * PAGE, UNMERGEABLE));
+                    machine.event(advise(BASE, PAGES * PAGE, Advice::UNMERGEABLE));
                     scan(&mut machine);
                     assert!(are_apart(&mut machine, 0));
-                    machine.event(advise(BASE, PAGES * PAGE, MERGEABLE));
+                    machine.event(advise(BASE, PAGES * PAGE, Advice::MERGEABLE));
                     scan(&mut machine);
                     assert_eq!(merged(&machine), (1, PAGES - 1));
                 },
@@ -95,7 +95,7 @@ fn pages_merge_as_linux_tests_it() {
                 || {
                     let mut machine = merged_program();
                     machine.event(advise(BASE, PAGES / 2 * PAGE, Advice::DontNeed));
-                    machine.event(advise(BASE, PAGES * PAGE, UNMERGEABLE));
+                    machine.event(advise(BASE, PAGES * PAGE, Advice::UNMERGEABLE));
                     assert!(are_apart(&mut machine, 0));
                     assert_eq!(machine.counter("mapped_bytes"), PAGES / 2 * PAGE);
                     assert_sound(&machine);
@@ -114,7 +114,7 @@ fn pages_merge_as_linux_tests_it() {
                         permissions,
                         accessible: false,
                     });
-                    machine.event(advise(BASE, length, UNMERGEABLE));
+                    machine.event(advise(BASE, length, Advice::UNMERGEABLE));
                     assert!(are_apart(&mut machine, 0));
                     machine.event(protect(BASE, length, permissions));
                     assert_eq!(contents(&mut machine, 0, BASE, PAGES), [7; PAGES as usize]);
@@ -139,7 +139,7 @@ fn pages_merge_as_linux_tests_it() {
                 || {
                     let mut machine = merged_program();
                     assert_eq!(machine.counter("ksm_pages_merged"), PAGES - 1);
-                    machine.event(advise(BASE, PAGE, MERGEABLE));
+                    machine.event(advise(BASE, PAGE, Advice::MERGEABLE));
                     assert_eq!(merged(&machine), (1, PAGES - 1));
                 },
             ),
@@ -228,7 +228,7 @@ fn pages_merge_as_linux_tests_it() {
                     scan(&mut machine);
                     (0..2).for_each(|process| {
                         machine.event(switch(process));
-                        machine.event(advise(BASE, PAGES * PAGE, UNMERGEABLE));
+                        machine.event(advise(BASE, PAGES * PAGE, Advice::UNMERGEABLE));
                     });
                     assert!(are_apart(&mut machine, 0) && are_apart(&mut machine, 1));
                     assert_eq!(machine.mapped_frames().len() as u64, 2 * PAGES);

@@ -24,13 +24,7 @@ const PAGE: u64 = 4096;
 const REGION: u64 = 2 * MB;
 
 // Linux's numbers of madvise.
-const MERGEABLE: Advice = Advice::Other(12);
-const UNMERGEABLE: Advice = Advice::Other(13);
 const DONTFORK: Advice = Advice::Other(10);
-const PAGEOUT: Advice = Advice::Other(21);
-const POPULATE_READ: Advice = Advice::Other(22);
-const POPULATE_WRITE: Advice = Advice::Other(23);
-const COLLAPSE: Advice = Advice::Other(25);
 
 /// A machine with 64MB of memory and of swap space, whose pages have contents.
 fn machine(policy: &str) -> Machine {

@@ -26,7 +26,7 @@ fn memory_is_populated_as_linux_tests_it() {
                 "madv_populate.c, test_prot_read",
                 || {
                     let mut machine = area(Permissions::READ);
-                    machine.event(advise(BASE, 16 * PAGE, POPULATE_READ));
+                    machine.event(advise(BASE, 16 * PAGE, Advice::POPULATE_READ));
                     assert_eq!(mapped(&machine), 16);
                 },
             ),
@@ -37,7 +37,7 @@ fn memory_is_populated_as_linux_tests_it() {
                  ones among them; they are mapped read-only",
                 || {
                     let mut machine = area(Permissions::READ);
-                    machine.event(advise(BASE, 16 * PAGE, POPULATE_WRITE));
+                    machine.event(advise(BASE, 16 * PAGE, Advice::POPULATE_WRITE));
                     assert_eq!(mapped(&machine), 16);
                     assert_eq!(machine.translate(BASE).unwrap().1, Permissions::READ);
                 },
@@ -46,7 +46,7 @@ fn memory_is_populated_as_linux_tests_it() {
                 "memory that may not be accessed is not populated",
                 "madv_populate.c, test_prot_write",
                 || {
-                    for advice in [POPULATE_READ, POPULATE_WRITE] {
+                    for advice in [Advice::POPULATE_READ, Advice::POPULATE_WRITE] {
                         let mut machine = area(Permissions::READ_WRITE);
                         let start = VirtualAddress::new(BASE);
                         let permissions = Permissions::READ_WRITE;
@@ -69,7 +69,7 @@ fn memory_is_populated_as_linux_tests_it() {
                 || {
                     let mut machine = area(Permissions::READ_WRITE);
                     machine.event(unmap(address(1), PAGE));
-                    machine.event(advise(BASE, 16 * PAGE, POPULATE_WRITE));
+                    machine.event(advise(BASE, 16 * PAGE, Advice::POPULATE_WRITE));
                     assert_eq!(mapped(&machine), 15);
                     assert_eq!(machine.frame(address(1)), None);
                 },
@@ -78,7 +78,7 @@ fn memory_is_populated_as_linux_tests_it() {
                 "a range that is a hole stays one",
                 "madv_populate.c, test_holes (at the beginning)",
                 || {
-                    for advice in [POPULATE_READ, POPULATE_WRITE] {
+                    for advice in [Advice::POPULATE_READ, Advice::POPULATE_WRITE] {
                         let mut machine = area(Permissions::READ_WRITE);
                         machine.event(unmap(address(1), PAGE));
                         machine.event(advise_range(address(1), advice));
@@ -92,7 +92,7 @@ fn memory_is_populated_as_linux_tests_it() {
                 || {
                     let mut machine = area(Permissions::READ_WRITE);
                     assert_eq!(mapped(&machine), 0);
-                    machine.event(advise(address(2), 4 * PAGE, POPULATE_READ));
+                    machine.event(advise(address(2), 4 * PAGE, Advice::POPULATE_READ));
                     assert_eq!(frames(&machine, address(2), 4).iter().flatten().count(), 4);
                     assert_eq!(mapped(&machine), 4);
                 },
@@ -102,7 +102,7 @@ fn memory_is_populated_as_linux_tests_it() {
                 "madv_populate.c, test_populate_write",
                 || {
                     let mut machine = area(Permissions::READ_WRITE);
-                    machine.event(advise(BASE, 16 * PAGE, POPULATE_WRITE));
+                    machine.event(advise(BASE, 16 * PAGE, Advice::POPULATE_WRITE));
                     assert!(
                         (0..16).all(|index| machine.translate(address(index)).unwrap().1.write)
                     );
@@ -117,7 +117,7 @@ fn memory_is_populated_as_linux_tests_it() {
                         machine.event(fork(1));
                         let known = load(&mut machine, 1, BASE, 512);
                         machine.event(switch(0));
-                        machine.event(advise(BASE, REGION, POPULATE_WRITE));
+                        machine.event(advise(BASE, REGION, Advice::POPULATE_WRITE));
                         let own = frames(&machine, BASE, 512);
                         assert!((0..512).all(|index| own[index] != Some(known[index].0)));
                         assert!((0..512).all(|index| {
@@ -136,7 +136,7 @@ fn memory_is_populated_as_linux_tests_it() {
                     machine.event(fork(1));
                     let known = load(&mut machine, 1, BASE, 512);
                     machine.event(switch(0));
-                    machine.event(advise(BASE, REGION, POPULATE_READ));
+                    machine.event(advise(BASE, REGION, Advice::POPULATE_READ));
                     assert_eq!(load(&mut machine, 0, BASE, 512), known);
                 },
             ),

@@ -40,8 +40,6 @@ const ARENA: u64 = 0x7f00_0000_0000;
 const REGIONS: u64 = 6;
 /// Number of events between checks of the kernel's records.
 pub const CHECKED_EVERY: u64 = 400;
-/// MADV_POPULATE_WRITE, which touches the pages at once.
-pub const POPULATE_WRITE: Advice = Advice::Other(23);
 
 /// A policy that uses every function of a policy script.
 const STORM_POLICY: &str = r#"
@@ -400,7 +398,7 @@ impl Storm {
                     2 => Advice::HugePage,
                     3 => Advice::Free,
                     4 | 5 => Advice::PageSize(order),
-                    _ => POPULATE_WRITE,
+                    _ => Advice::POPULATE_WRITE,
                 };
                 self.event(ProgramEvent::Advise { start, length, advice })
             }
