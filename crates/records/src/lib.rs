@@ -48,7 +48,7 @@ pub use json::{clean, harmless, harmless_json, json_line, read_json, word};
 pub use memory::{CellRun, MemoryMap, MemoryPoint};
 pub use read::{RecordsError, read_results};
 pub use region::Region;
-pub use run::{HardwareThread, RunResult, Series, Warmup};
+pub use run::{HardwareThread, RunResult, Series, TOO_LITTLE_WORK, Warmup};
 pub use sampled::Sampled;
 pub use snapshot::{
     BlockReach, FREE_ORDERS, FreeBlocksByType, HostRecord, PageblockCount, ProcessArea,

@@ -6,6 +6,10 @@ use serde::{Deserialize, Serialize};
 use crate::lenient::{counters, name, or_default, some_whole, whole};
 use crate::{Batches, ContentsPoint, MemoryMap, MemoryPoint, Region, Sampled};
 
+/// Beginning of the note on a run with too little translation work to tell schemes apart.
+pub const TOO_LITTLE_WORK: &str =
+    "there is too little translation work in this run to tell schemes apart";
+
 /// Result of one scheme on one workload with one seed. A line of a file must have `scheme` and
 /// `workload`; all other fields are optional.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use perforate_records::{Interval, Roles, RunResult, Vocabulary};
+use perforate_records::{Interval, Roles, RunResult, TOO_LITTLE_WORK, Vocabulary};
 use perforate_types::SchemeRole;
 use serde_json::Value;
 
@@ -93,6 +93,10 @@ impl<'a> SchemeRuns<'a> {
         self.runs[0]
     }
 }
+
+/// Largest relative difference between counts of equal translation work: of the few page tables that schemes make
+/// themselves, the walk caches hold others.
+const ALIKE: f64 = 0.002;
 
 /// Several schemes that were run on one workload and one machine.
 pub(crate) struct Comparison<'a> {
@@ -204,6 +208,27 @@ impl<'a> Comparison<'a> {
             let base = same_seed.and_then(|other| base(other)).unwrap_or(middle);
             figure(run).filter(|_| base > 0.0).map(|value| value / base)
         }))
+    }
+
+    /// True if a scheme and `reference` missed the TLBs, walked and read page tables equally often: any difference in
+    /// speed is then one of where memory lies in caches and DRAM.
+    pub fn translates_alike(&self, scheme: usize, reference: usize) -> bool {
+        let figures: [fn(&RunResult) -> Option<f64>; 4] = [
+            |run| run.counter(ids::L1_TLB_MISSES),
+            |run| run.counter(ids::L2_TLB_MISSES),
+            |run| run.counter(ids::WALKS),
+            |run| run.counter(ids::WALK_REFERENCES),
+        ];
+        figures.into_iter().all(|figure| {
+            self.relative(scheme, reference, figure)
+                .is_some_and(|ratio| ratio.least > 1.0 - ALIKE && ratio.most < 1.0 + ALIKE)
+        })
+    }
+
+    /// True if a run's note says that it has too little translation work to tell schemes apart.
+    pub fn has_too_little_work(&self) -> bool {
+        let is_too_little = |note: &String| note.starts_with(TOO_LITTLE_WORK);
+        self.schemes.iter().any(|scheme| scheme.first().notes.iter().any(is_too_little))
     }
 
     /// True if any run has an IPC; false if all runs are in functional mode.

@@ -62,6 +62,12 @@ pub fn curves_html(record: &MissRatioRecord, options: &ReportOptions) -> String 
 /// Sentences that say how many entries each page size needs.
 fn answer(record: &MissRatioRecord) -> String {
     let Some((smallest, larger)) = record.page_sizes.split_first() else { return String::new() };
+    if record.accesses == 0 {
+        return format!(
+            "Too little to tell: no data accesses in {} instructions.",
+            count(record.instructions)
+        );
+    }
     let reference = count(record.reference_entries);
     let misses = misses(record, record.reference_misses, record.reference_half_width_95);
     let Some(entries) = smallest.entries_for_share else {
@@ -85,11 +91,27 @@ fn answer(record: &MissRatioRecord) -> String {
     };
     format!(
         "{} pages need {} entries to avoid {:.0} % of the misses that {reference} leave{}. Those misses \
-         are {misses} % of the data accesses.{estimates}",
+         are {misses} % of the data accesses.{}{estimates}",
         size(smallest),
         count(entries.max(1)),
         record.share * 100.0,
         larger.iter().filter_map(needed).collect::<String>(),
+        first_touches(record, smallest)
+    )
+}
+
+/// Returns a sentence on first touches, if they are more than the misses that the answer is about.
+fn first_touches(record: &MissRatioRecord, smallest: &PageSizeCurve) -> String {
+    if smallest.first_touches <= record.reference_misses {
+        return String::new();
+    }
+    let each = record.page_sizes.iter().map(|curve| {
+        format!("{} % with {} pages", percent(record, curve.first_touches), size(curve))
+    });
+    let each: Vec<String> = each.collect();
+    format!(
+        " Most misses are first touches, which no number of entries avoids: {}.",
+        each.join(", ")
     )
 }
 

@@ -14,7 +14,10 @@ const CACHED_REGIONS: usize = 4096;
 /// touch regions all over the address space. Further regions are not counted.
 const MOST_REGIONS: usize = 1 << 22;
 
-/// Distinct 4KB pages of data that the programs have accessed, per process.
+/// Number of the first 4KB page above the largest address of a program, with page tables of five levels.
+const USER_PAGES: u64 = 1 << (56 - 12);
+
+/// Distinct 4KB pages of data that the programs have accessed, per process. Addresses of the kernel do not count.
 pub(crate) struct Footprint {
     places: HashMap<u64, usize>,
     touched: Vec<HoleSet>,
@@ -68,7 +71,11 @@ impl Footprint {
         let region = page.number() / PageSize::Size2M.pages();
         let region = region | u64::from(self.process.0) << REGION_BITS;
         let cached = self.cache[region as usize % CACHED_REGIONS];
-        let place = if cached.0 == region { Some(cached.1) } else { self.place(region) };
+        let place = match cached {
+            _ if page.number() >= USER_PAGES => None,
+            (of, place) if of == region => Some(place),
+            _ => self.place(region),
+        };
         if let Some(place) = place {
             let touched = &mut self.touched[place];
             self.pages += u64::from(touched.insert(page.index_in(PageSize::Size2M)));
@@ -115,6 +122,8 @@ mod tests {
         footprint.add(&chunk);
         footprint.add(&chunk);
         assert_eq!(footprint.bytes(), 3 * 4096, "pages 1, 2 and the far one");
+        let last = (1 << 56) - 8;
+        assert_eq!(touch(&mut footprint, &[(last, 8), (last + 8, 8), (u64::MAX - 7, 8)]), 4 * 4096);
     }
 
     #[test]

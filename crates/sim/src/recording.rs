@@ -22,15 +22,19 @@ pub fn recording_notes(metadata: &SourceMetadata) -> Vec<String> {
     cut_off.into_iter().chain(unmapped).collect()
 }
 
-/// Returns a note on accesses that the simulated kernel refused. `None` if there are none, if the
-/// trace has no map events, or if its recorder reported accesses to unmapped memory.
+/// Returns a note on accesses that the simulated kernel refused. `None` if there are none, or if the trace's recorder
+/// reported accesses to unmapped memory. Of a trace without map events, all addresses that a program can have are
+/// mapped.
 pub(crate) fn refused_note(metadata: &SourceMetadata, counters: &Counters) -> Option<String> {
     let refused = counters.get("accesses_refused").filter(|count| *count >= 1.0)?;
-    (metadata.has_events && metadata.accesses_unmapped == 0).then(|| {
+    (metadata.accesses_unmapped == 0).then(|| {
         let accesses = accesses(refused as u64);
+        let memory = match metadata.has_events {
+            true => "to memory that the trace does not map or not for writing",
+            false => "to addresses that no program has, such as the kernel's",
+        };
         format!(
-            "warning: the simulated kernel refused {accesses} of the measured part, to memory that \
-             the trace does not map or not for writing; the answer leaves them out"
+            "warning: the simulated kernel refused {accesses} of the measured part, {memory}; the answer leaves them out"
         )
     })
 }
@@ -108,6 +112,11 @@ mod tests {
             "warning: the simulated kernel refused 1 access of the measured part, to memory that the \
              trace does not map or not for writing; the answer leaves them out"
         );
-        assert_eq!((refused(0, true), refused(1, false)), (None, None));
+        assert_eq!(
+            refused(2, false).unwrap(),
+            "warning: the simulated kernel refused 2 accesses of the measured part, to addresses that no program has, \
+             such as the kernel's; the answer leaves them out"
+        );
+        assert_eq!((refused(0, true), refused(0, false)), (None, None));
     }
 }

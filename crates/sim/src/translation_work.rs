@@ -1,5 +1,6 @@
 //! Check that a run needs enough address translation to distinguish schemes.
 
+use perforate_records::TOO_LITTLE_WORK;
 use perforate_types::{Counters, PageSize};
 
 /// Misses of the second-level TLB per 1,000 instructions below which translation hardly matters. At
@@ -29,7 +30,7 @@ pub(crate) fn note(schemes: &[&Counters], tlb_entries: usize) -> Option<String> 
         return None;
     };
     Some(format!(
-        "there is too little translation work in this run to tell schemes apart: {why}. If it is only \
+        "{TOO_LITTLE_WORK}: {why}. If it is only \
          the start of a program, --skip passes over it, --instructions runs more, and perforate \
          record --sample N/M takes windows of all of it"
     ))

@@ -35,12 +35,16 @@ fn name_of(name: &str, kind: &str, start: &str) -> String {
     }
 }
 
-/// Name of a run for readers. The row of the recommended pages says so, whatever its name.
+/// Name of a run for readers. The row of the recommended pages says so, whatever its name; if none are recommended,
+/// that of the plan has the best larger pages.
 fn run_name(run: &AdviceRun, record: &AdviceRecord) -> String {
-    let is_recommended = record.verdict.recommends() && record.planned_run() == Some(run);
-    match is_recommended && run.name != AdviceRecord::RECOMMENDED {
-        true => format!("{} (recommended)", run.name),
-        false => run.name.clone(),
+    let is_planned = record.planned_run() == Some(run);
+    match (record.verdict.recommends(), run.name.as_str()) {
+        (false, AdviceRecord::RECOMMENDED) => "best larger".to_owned(),
+        (true, name) if is_planned && name != AdviceRecord::RECOMMENDED => {
+            format!("{name} (recommended)")
+        }
+        (_, name) => name.to_owned(),
     }
 }
 

@@ -78,8 +78,10 @@ fn simulated_verdict(record: &AdviceRecord) -> String {
         AdviceVerdict::NotWorth => {
             let reason =
                 if gain.low <= 1.0 { ", less than the error of the prediction" } else { "" };
+            let saves_work = with_kernel(record).is_some_and(|speed| speed > 1.0 + WORTH_TELLING);
             format!(
-                "Not worth it: {}{reason} ({} to {}).",
+                "Not worth it{}: {}{reason} ({} to {}).",
+                if saves_work { " for translation" } else { "" },
                 effect(gain),
                 signed(gain.low),
                 signed(gain.high)
@@ -111,7 +113,8 @@ pub(super) fn cautions(record: &AdviceRecord) -> String {
             share * 100.0
         )
     });
-    let all_had = record.speed_of(AdviceRecord::ALL_HAD).map(|speed| {
+    let is_more = |speed: &f64| record.gain.is_none_or(|gain| *speed > gain.speed + ROUNDING);
+    let all_had = record.speed_of(AdviceRecord::ALL_HAD).filter(is_more).map(|speed| {
         format!("Memory has too few large pages: with all of {planned} it would be {speed:.3}×.")
     });
     let between = record.gain.and_then(|gain| better_between(record, gain)).map(|(run, speed)| {
@@ -120,7 +123,8 @@ pub(super) fn cautions(record: &AdviceRecord) -> String {
     let kernel = with_kernel(record).map(|speed| {
         format!(
             "With the kernel's work over the whole run (page faults, clearing, page tables), {planned} make it \
-             {speed:.3}×."
+             {speed:.3}×{}.",
+            between_with_kernel(record, speed)
         )
     });
     [failure, once, all_had, between, kernel].into_iter().flatten().collect::<Vec<_>>().join(" ")
@@ -274,11 +278,30 @@ const WORTH_TELLING: f64 = 0.01;
 /// The fastest run with pages between 4KB and 2MB for all memory, and its speed, if that is clearly more than the
 /// recommended pages gain.
 fn better_between(record: &AdviceRecord, gain: SpeedRecord) -> Option<(&AdviceRun, f64)> {
+    let fastest = fastest_between(record, |run| Some(run.speed?.speed))?;
+    (fastest.1 - gain.speed >= WORTH_TELLING).then_some(fastest)
+}
+
+/// The fastest run with pages between 4KB and 2MB for all memory, and its speed.
+fn fastest_between(
+    record: &AdviceRecord,
+    speed: impl Fn(&AdviceRun) -> Option<f64>,
+) -> Option<(&AdviceRun, f64)> {
     let is_between = |bytes: u64| bytes > 4096 && bytes < 2 << 20;
     let runs = record.runs.iter().filter(|run| run.page_bytes.is_some_and(is_between));
-    let speeds = runs.filter_map(|run| Some((run, run.speed?.speed)));
-    let fastest = speeds.max_by(|one, other| one.1.total_cmp(&other.1))?;
-    (fastest.1 - gain.speed >= WORTH_TELLING).then_some(fastest)
+    let speeds = runs.filter_map(|run| Some((run, speed(run)?)));
+    speeds.max_by(|one, other| one.1.total_cmp(&other.1))
+}
+
+/// Returns a clause on the fastest run with pages between 4KB and 2MB for all memory, if it is clearly faster with the
+/// kernel's work than the planned one with its `speed`.
+fn between_with_kernel(record: &AdviceRecord, speed: f64) -> String {
+    match fastest_between(record, |run| run.speed_with_kernel) {
+        Some((run, faster)) if faster - speed >= WORTH_TELLING => {
+            format!(", and {} for all memory {faster:.3}×", run.name)
+        }
+        _ => String::new(),
+    }
 }
 
 /// Speed of the recommended run with the kernel's work, if that makes a difference.
@@ -472,6 +495,8 @@ mod tests {
             cautions(&advice),
             "Memory has too few large pages: with all of the recommended pages it would be 1.105×."
         );
+        advice.gain = Some(SpeedRecord { speed: 1.11, ..advice.gain.unwrap() });
+        assert_eq!(cautions(&advice), "", "more of them gain no more");
     }
 
     #[test]
@@ -566,6 +591,21 @@ mod tests {
             );
             assert_eq!(kernel(with).contains(&sentence), is_told, "{with}");
         }
+        let both = |small: f64| {
+            told(vec![
+                run("recommended", None, 1.05, Some(1.2)),
+                run("64KB pages", Some(65536), 1.0, Some(small)),
+            ])
+        };
+        assert!(both(1.211).ends_with("make it 1.200×, and 64KB pages for all memory 1.211×."));
+        assert!(both(1.209).ends_with("make it 1.200×."));
+        let not_worth = |with: f64| {
+            let runs = vec![run("all large", None, 1.0, Some(with))];
+            let record = record(AdviceVerdict::NotWorth, (1.0, 0.99, 1.01));
+            verdict(&AdviceRecord { runs, ..record })
+        };
+        assert!(not_worth(1.02).starts_with("Not worth it for translation: 0.0 %"));
+        assert!(not_worth(1.005).starts_with("Not worth it: 0.0 %"));
         // Of a plan for all memory the run is that with large pages; without a plan there is none.
         assert!(told(vec![run("all large", None, 1.0, Some(1.1))]).contains("make it 1.100×."));
         assert!(!told(vec![run("4KB pages", Some(4096), 1.0, Some(1.1))]).contains("kernel"));

@@ -113,7 +113,7 @@ fn areas(record: &AdviceRecord, width: usize) -> String {
     let lead = wrapped(
         "",
         &format!(
-            "Page walks with 4KB pages by area; how much of its 2MB blocks is in use; what {} cost and save, if all \
+            "Page walks with 4KB pages by area, without first touches; how much of its 2MB blocks is in use; what {} cost and save, if all \
              of them can be had:",
             planned_pages(record)
         ),
@@ -147,7 +147,7 @@ fn sizes(record: &AdviceRecord, width: usize) -> String {
         width,
     );
     let lead = "Page sizes for the areas with most page walks, each simulated for all of one area and 2MB elsewhere, if \
-                all of them can be had: page walks saved (of other memory, too, which gets room in the TLB), memory \
+                all of them can be had: page walks saved, without first touches (of other memory, too, which gets room in the TLB), memory \
                 more, walks saved for each megabyte of that:";
     format!("\n{}{table}", wrapped("", lead, width))
 }
@@ -176,7 +176,9 @@ fn curve(record: &AdviceRecord, width: usize) -> String {
         ],
         width,
     );
-    format!("\n{table}")
+    let lead = "Memory with large pages, that with most page walks for its size first, and the share that it saves of \
+                what large pages can save, if all of them can be had:";
+    format!("\n{}{table}", wrapped("", lead, width))
 }
 
 /// Returns a few points of the curve: the first, the last, the recommended, and others between them.

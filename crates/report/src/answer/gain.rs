@@ -14,6 +14,8 @@ pub(super) struct Gain {
     pub(super) speed: Interval,
     /// Speed relative to the reference with the kernel's work included; `None` if unknown.
     pub(super) with_work: Option<f64>,
+    /// True if the scheme translates as the reference does, so that the speed is none of translation.
+    pub(super) is_alike: bool,
     /// Indices in the comparison of other schemes whose speed cannot be distinguished from this scheme's.
     pub(super) as_fast: Vec<usize>,
 }
@@ -27,13 +29,18 @@ const A_DIFFERENCE: &str = "makes a difference that this run can show";
 
 impl Gain {
     pub(super) fn is_faster(&self) -> bool {
-        difference(self.speed) == Difference::Faster
+        self.difference() == Difference::Faster
+    }
+
+    /// Difference that translation makes to the speed.
+    fn difference(&self) -> Difference {
+        if self.is_alike { Difference::None } else { difference(self.speed) }
     }
 
     /// True if this speedup is larger than that of `other`. If neither is significant, compares speeds that
     /// include the kernel's work.
     pub(super) fn is_better_than(&self, other: &Self) -> bool {
-        let gain = |one: &Self| match difference(one.speed) {
+        let gain = |one: &Self| match one.difference() {
             Difference::None => 1.0,
             _ => one.speed.mean,
         };
@@ -52,7 +59,10 @@ impl Gain {
     /// Returns the sentence on the best scheme that users can have today.
     pub(super) fn today(&self, comparison: &Comparison<'_>) -> Sentence {
         let name = comparison.schemes[self.scheme].name;
-        if difference(self.speed) == Difference::None && !self.as_fast.is_empty() {
+        if let Some(elsewhere) = self.elsewhere(comparison) {
+            return Sentence::default().plain("Today, ").strong(name).plain(elsewhere);
+        }
+        if self.difference() == Difference::None && !self.as_fast.is_empty() {
             let names = std::iter::once(name).chain(self.names_as_fast(comparison));
             let names = names.collect::<Vec<_>>().join(", ");
             return Sentence::default().plain("Today, none of ").strong(names).plain(format!(
@@ -63,7 +73,7 @@ impl Gain {
         }
         let set = comparison.setting(name).map_or(String::new(), |setting| format!(" ({setting})"));
         let sentence = Sentence::default().plain("Today, ").strong(name).plain(set);
-        let sentence = match difference(self.speed) {
+        let sentence = match self.difference() {
             Difference::None => sentence.plain(format!(" {NO_DIFFERENCE}{}", around(self.speed))),
             Difference::Faster => sentence
                 .plain(" would make it ")
@@ -87,7 +97,11 @@ impl Gain {
     pub(super) fn proposed(&self, comparison: &Comparison<'_>, today: Option<&Self>) -> Sentence {
         let name = comparison.schemes[self.scheme].name;
         let sentence = Sentence::default();
-        let sentence = match difference(self.speed) {
+        if let Some(elsewhere) = self.elsewhere(comparison) {
+            let start = sentence.plain("No proposal gains anything; ");
+            return start.strong(name).plain(", the best,").plain(elsewhere);
+        }
+        let sentence = match self.difference() {
             Difference::None => {
                 let none = format!("; {name}, the best, {NO_DIFFERENCE}{}", around(self.speed));
                 let sentence = sentence.plain("No proposal gains anything").plain(none);
@@ -117,6 +131,21 @@ impl Gain {
             })
         });
         sentence.plain(self.in_all()).plain(over.unwrap_or_default()).plain(".")
+    }
+
+    /// Returns the end of the sentence on a scheme that translates as the reference does, but has another speed;
+    /// otherwise `None`.
+    fn elsewhere(&self, comparison: &Comparison<'_>) -> Option<String> {
+        let differs = self.is_alike && difference(self.speed) != Difference::None;
+        differs.then(|| {
+            let seeds = if comparison.seeds() > 1 { "" } else { " (--seeds 5)" };
+            format!(
+                " walks and reads page tables as often as {}: its speed, {}, differs by where memory lies in caches and \
+                 DRAM, which other seeds change{seeds}.",
+                comparison.schemes[comparison.reference].name,
+                format::speed(self.speed)
+            )
+        })
     }
 
     fn names_as_fast<'a>(

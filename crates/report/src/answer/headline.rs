@@ -2,7 +2,7 @@
 
 use super::cost::{Cost, cost_end, cost_sentence};
 use super::gain::Gain;
-use super::{Sentence, answer, proposed, today};
+use super::{Sentence, answer, proposed, today, too_little};
 use crate::comparison::Comparison;
 use crate::format;
 
@@ -10,9 +10,12 @@ use crate::format;
 /// the best proposed scheme.
 pub(crate) fn headline(comparison: &Comparison<'_>) -> Sentence {
     let gains = [today(comparison), proposed(comparison)];
+    let cost = Cost::of(comparison, comparison.reference);
+    if let Some(sentence) = too_little(comparison, cost) {
+        return sentence;
+    }
     let has_others = gains.iter().any(Option::is_some);
     let [today, proposed] = gains.map(|gain| gain.filter(Gain::is_faster));
-    let cost = Cost::of(comparison, comparison.reference);
     let has_gain =
         cost.is_none_or(Cost::is_worth_a_look) && (today.is_some() || proposed.is_some());
     let name = |gain: &Gain| comparison.schemes[gain.scheme].name;

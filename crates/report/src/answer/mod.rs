@@ -81,6 +81,12 @@ pub(crate) fn answer(comparison: &Comparison<'_>) -> Vec<Sentence> {
     let (today, proposed) = (today(comparison), proposed(comparison));
     let gains = [today.as_ref(), proposed.as_ref()];
     let cost = Cost::of(comparison, comparison.reference);
+    if let Some(sentence) = too_little(comparison, cost) {
+        return [sentence]
+            .into_iter()
+            .chain(cost.map(|cost| cost_sentence(comparison, cost).plain(".")))
+            .collect();
+    }
     let found = [
         cost.map(|cost| cost_sentence(comparison, cost).plain(cost_end(cost, gains))),
         cold_misses(comparison, cost),
@@ -94,6 +100,16 @@ pub(crate) fn answer(comparison: &Comparison<'_>) -> Vec<Sentence> {
     ];
     let found: Vec<Sentence> = found.into_iter().flatten().collect();
     if found.is_empty() { vec![speed_of_one(comparison)] } else { found }
+}
+
+/// Returns the sentence on a run with too little translation work; `None` for other runs, and if translation costs
+/// nothing anyhow.
+fn too_little(comparison: &Comparison<'_>, cost: Option<Cost>) -> Option<Sentence> {
+    let is_told = comparison.has_too_little_work() && cost.is_none_or(Cost::is_worth_a_look);
+    is_told.then(|| {
+        let sentence = Sentence::default().strong("Too little to tell");
+        sentence.plain(": a note below says why this run cannot tell schemes apart.")
+    })
 }
 
 /// Returns the gain of the best scheme that users can enable today; `None` without such a scheme.
@@ -119,7 +135,8 @@ fn best(comparison: &Comparison<'_>, is_one: &dyn Fn(usize) -> bool) -> Option<G
         let speed = comparison.speed(scheme, comparison.reference)?;
         let with_work = comparison.relative(scheme, comparison.reference, ipc_of_whole_run);
         let with_work = with_work.map(|speed| speed.median);
-        Some(Gain { scheme, speed, with_work, as_fast: Vec::new() })
+        let is_alike = comparison.translates_alike(scheme, comparison.reference);
+        Some(Gain { scheme, speed, with_work, is_alike, as_fast: Vec::new() })
     });
     // Of equally fast schemes, the first one wins.
     let best = gains.reduce(|best, next| if next.is_better_than(&best) { next } else { best })?;
@@ -164,33 +181,31 @@ fn speed_of_one(comparison: &Comparison<'_>) -> Sentence {
     }
 }
 
-/// Returns the sentence on the rate of L2 TLB misses under the reference scheme and the scheme of the
-/// headline, for runs without timing.
+/// Returns the sentence on the rate of page walks under the reference scheme and the scheme of the headline, for runs
+/// without timing.
 fn counted(comparison: &Comparison<'_>) -> Option<Sentence> {
-    let misses = |scheme: usize| {
-        let figure = comparison.schemes[scheme].spread(|run| {
-            per_kilo_instruction(run, ids::L2_TLB_MISSES).or(run.counter(ids::L2_TLB_MPKI))
-        });
+    let walks = |scheme: usize| {
+        let figure = comparison.schemes[scheme].spread(|run| per_kilo_instruction(run, ids::WALKS));
         figure.map(|spread| spread.median)
     };
-    let base = misses(comparison.reference)?;
+    let base = walks(comparison.reference)?;
     let sentence = Sentence::default()
         .plain(format!("{}, ", cost::pages(comparison)))
         .capital()
         .strong(comparison.workload)
-        .plain(" misses the L2 TLB ")
+        .plain(" needs ")
         .strong(format::ratio(base))
-        .plain(" times per 1,000 instructions");
-    let subject = comparison.subject().and_then(|subject| Some((subject, misses(subject)?)));
+        .plain(" page walks per 1,000 instructions");
+    let subject = comparison.subject().and_then(|subject| Some((subject, walks(subject)?)));
     Some(match subject.filter(|_| base > 0.0) {
         Some((subject, ours)) => {
             let change = ours / base - 1.0;
             sentence
                 .plain("; with ")
                 .strong(comparison.schemes[subject].name)
-                .plain(" it does so ")
+                .plain(" ")
                 .strong(format::percent(change.abs()))
-                .plain(if change <= 0.0 { " less often." } else { " more often." })
+                .plain(if change <= 0.0 { " fewer." } else { " more." })
         }
         None => sentence.plain("."),
     })

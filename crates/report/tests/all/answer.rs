@@ -397,3 +397,58 @@ fn changes_by_a_value_come_with_intervals() {
     }
     assert!(text.contains("~0 ± ") && text.contains("~0: no difference"), "{text}");
 }
+
+/// Runs that miss, walk and read page tables equally often differ by where memory lies, whatever their speeds.
+#[test]
+fn a_scheme_that_translates_alike_gains_nothing() {
+    let counts = |walks: u64| json!({"l1_tlb_misses": 900, "l2_tlb_misses": 800, "walks": walks, "walk_references": 1500});
+    let text = |walks: u64, speed: u64, seeds: &[u64]| {
+        let of = |scheme: &str, cycles: u64, walks| {
+            let line = run(scheme, [cycles; 10], [400; 10], counts(walks));
+            let seeded = seeds.iter().map(move |seed| {
+                let mut line: Value = serde_json::from_str(&line).unwrap();
+                line["seed"] = json!(seed);
+                line.to_string()
+            });
+            seeded.collect::<Vec<_>>()
+        };
+        let lines = [of("4k", 4000, 800), of("thp", 4000, 800), of("perforated", speed, walks)];
+        flat(&shown(&lines.concat(), 100, Rows::Main))
+    };
+    let alike = text(801, 3200, &[1]);
+    assert!(
+        alike.contains(
+            "No proposal gains anything; perforated, the best, walks and reads page tables as often as 4k: its speed, \
+             1.250× ± <0.001, differs by where memory lies in caches and DRAM, which other seeds change (--seeds 5)."
+        ),
+        "{alike}"
+    );
+    assert!(text(801, 3200, &[1, 2]).contains("which other seeds change."));
+    assert!(text(798, 3200, &[1]).contains("perforated gains the most: 1.250×"));
+    assert!(
+        text(801, 4000, &[1])
+            .contains("No proposal gains anything; perforated, the best, makes no difference")
+    );
+}
+
+/// The note on too little translation work comes first, unless translation costs nothing.
+#[test]
+fn too_little_work_is_told_before_any_gain() {
+    let text = |waiting: u64, note: &str| {
+        let of = |scheme: &str, cycles: u64, waiting: u64| {
+            let line = run(scheme, [cycles; 10], [waiting; 10], json!({}));
+            let mut line: Value = serde_json::from_str(&line).unwrap();
+            line["notes"] = json!([note]);
+            line.to_string()
+        };
+        flat(&shown(&[of("4k", 4000, waiting), of("perforated", 3000, 0)], 100, Rows::Main))
+    };
+    let note = "there is too little translation work in this run to tell schemes apart: a reason";
+    let little = text(1000, note);
+    let first = "Too little to tell: a note below says why this run cannot tell schemes apart.";
+    assert!(little.contains(first) && !little.contains("gains the most"), "{little}");
+    for (waiting, note) in [(1000, "another note"), (30, note)] {
+        let text = text(waiting, note);
+        assert!(!text.contains(first) && text.contains("gains the most"), "{text}");
+    }
+}

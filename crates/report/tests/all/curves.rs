@@ -85,6 +85,21 @@ fn shares_have_three_digits_and_intervals() {
     );
     let kept = MissRatioRecord { reference_misses: 0, ..record() };
     assert!(curves_table(&kept, 200).contains("More entries save nothing: 64 entries hold all"));
+    let mut first = record();
+    first.page_sizes[0].first_touches = 50_001;
+    let text = curves_table(&first, 1000);
+    assert!(
+        text.contains(
+            "Most misses are first touches, which no number of entries avoids: 0.500 % with 4KB pages, <0.001 % with \
+             2MB pages."
+        ),
+        "{text}"
+    );
+    let none = MissRatioRecord { accesses: 0, ..record() };
+    assert!(
+        curves_table(&none, 200)
+            .contains("Too little to tell: no data accesses in 25,000,000 instructions.")
+    );
 }
 
 /// An interval wider than its number says so by its ends, which are no more than all accesses; an answer from such a

@@ -207,7 +207,7 @@ fn functional_runs_speak_of_misses_and_draw_no_speed() {
         let headline = with_class(document, "headline").next().unwrap();
         assert_eq!(
             text(headline),
-            "With 4KB pages, w misses the L2 TLB 10.00 times per 1,000 instructions; with perforated it does so 80.0 % less often."
+            "With 4KB pages, w needs 10.00 page walks per 1,000 instructions; with perforated 80.0 % fewer."
         );
         assert!(!page.contains("Speed relative to"));
         assert_eq!(marks(&chart(&page, "c0-misses")).len(), 2);

@@ -16,6 +16,8 @@ pub struct ConcurrentPrograms {
     /// Number that the next new process gets.
     next_process: u16,
     turn: usize,
+    /// True once the events before the first instructions of all programs were delivered.
+    has_begun: bool,
     running: Runner,
     skipped: Vec<ProgramEvent>,
 }
@@ -46,7 +48,20 @@ impl ConcurrentPrograms {
             program.runner.process = program.number(ProcessId(0), &mut next_process);
         }
         let (turn, running) = (0, Runner::default());
-        Self { programs, metadata, next_process, turn, running, skipped: Vec::new() }
+        let (has_begun, skipped) = (false, Vec::new());
+        Self { programs, metadata, next_process, turn, has_begun, running, skipped }
+    }
+
+    /// Delivers the events before the first instruction of each program: memory that a program had when its recording
+    /// began, it has before any program runs.
+    fn begin(&mut self, chunk: &mut Chunk) -> Result<(), TraceError> {
+        for program in &mut self.programs {
+            while let Some(Piece::Event(event)) = program.source.next(0)? {
+                program.deliver_event(event, chunk, &mut self.running, &mut self.next_process);
+            }
+        }
+        self.has_begun = true;
+        Ok(())
     }
 
     /// Runs the current program for a turn, into `chunk`. Returns false if it delivered nothing.
@@ -72,6 +87,9 @@ impl ConcurrentPrograms {
     }
 
     fn fill(&mut self, chunk: &mut Chunk, most: usize) -> Result<bool, TraceError> {
+        if !self.has_begun {
+            self.begin(chunk)?;
+        }
         Runner::after_skipped(&mut self.skipped, &mut self.running, chunk);
         let mut idle = 0;
         while chunk.instructions.len() < most && idle < self.programs.len() {
@@ -205,6 +223,34 @@ mod tests {
                 "fork 3",
                 "→3.3",
                 "800..=1099",
+            ]
+        );
+    }
+
+    /// What programs have before their first instruction, they have before any of them runs.
+    #[test]
+    fn programs_begin_with_the_memory_that_they_had() {
+        let program = |first: u64| {
+            let mut chunk = Chunk::default();
+            chunk.push_event(ProgramEvent::Fork { child: ProcessId(1) });
+            run(&mut chunk, first..first + 600);
+            Box::new(FixedChunks::new(vec![chunk])) as Box<dyn Source>
+        };
+        let mut together = ConcurrentPrograms::new(vec![program(0), program(5000)]);
+        assert_eq!(
+            describe(&mut together),
+            [
+                "fork 2",
+                "→1.0",
+                "fork 3",
+                "→0.0",
+                "0..=499",
+                "→1.0",
+                "5000..=5499",
+                "→0.0",
+                "500..=599",
+                "→1.0",
+                "5500..=5599",
             ]
         );
     }

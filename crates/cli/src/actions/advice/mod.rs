@@ -241,6 +241,7 @@ fn assemble(
             &facts,
             &Figures {
                 additional_bytes: timed.additional_bytes(chosen),
+                speed: gain.map_or(1.0, |gain| gain.mean),
                 large_bytes: timed.large_bytes(chosen),
                 if_all_had: timed.if_all_had(),
                 is_own_memory: run.memory.snapshot.is_some(),

@@ -19,6 +19,8 @@ const LEAST_BLOAT: i64 = 1 << 20;
 pub struct Figures {
     /// Memory beyond that of the program as it is, in bytes.
     pub additional_bytes: i64,
+    /// Speed over the program as it is, with the pages of the plan that can be had; 1 if that was not timed.
+    pub speed: f64,
     /// Memory in large pages, in bytes.
     pub large_bytes: f64,
     /// Speed over the program as it is, and memory in large pages in bytes, in memory that is not fragmented; `None` if
@@ -95,8 +97,12 @@ fn contiguity(
     let all = figures.if_all_had.map_or_else(String::new, |(speed, had)| {
         format!(
             ". In memory that nothing has fragmented, {} get them, and the program is {speed:.3}× as fast as it is \
-             now: the bound of what MADV_COLLAPSE, khugepaged or a restart of the machine can bring",
-            bytes(had)
+             now{}",
+            bytes(had),
+            match speed > figures.speed {
+                true => ": the bound of what MADV_COLLAPSE, khugepaged or a restart of the machine can bring",
+                false => ": more of them bring nothing",
+            }
         )
     });
     risk(
@@ -173,6 +179,7 @@ mod tests {
         let figures = |additional_bytes| Figures {
             additional_bytes,
             large_bytes: 0.0,
+            speed: 1.0,
             if_all_had: None,
             is_own_memory: false,
         };
