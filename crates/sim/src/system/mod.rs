@@ -203,11 +203,10 @@ impl System {
         (self.hardware.interrupts, self.refused) = (0, 0);
     }
 
-    /// Starts the program's run, and measuring of work if there is no warm-up. Earlier work does not count, such as
-    /// mapping the memory that the program had before its recording began.
+    /// Starts the program's run. Earlier work does not count, such as mapping the memory that the
+    /// program had before its recording began.
     pub(crate) fn start_run(&mut self) {
         self.run_from = self.account();
-        self.measured_from = self.run_from;
     }
 
     /// Returns the work of the operating systems since the system was created.
