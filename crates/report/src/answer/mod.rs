@@ -82,10 +82,9 @@ pub(crate) fn answer(comparison: &Comparison<'_>) -> Vec<Sentence> {
     let gains = [today.as_ref(), proposed.as_ref()];
     let cost = Cost::of(comparison, comparison.reference);
     if let Some(sentence) = too_little(comparison, cost) {
-        return [sentence]
-            .into_iter()
-            .chain(cost.map(|cost| cost_sentence(comparison, cost).plain(".")))
-            .collect();
+        let share = cost.map(|cost| cost_sentence(comparison, cost).plain("."));
+        let known = [Some(sentence), share, cold_misses(comparison, cost)];
+        return known.into_iter().flatten().collect();
     }
     let found = [
         cost.map(|cost| cost_sentence(comparison, cost).plain(cost_end(cost, gains))),
