@@ -64,7 +64,8 @@ pub struct Selection {
     pub region: Option<Region>,
     /// Maximum number of instructions to record, after which the programs are killed (SIGKILL).
     pub instructions: Option<u64>,
-    /// Size of the trace file in bytes at which the programs are killed.
+    /// Size of the trace file in bytes at which the programs are killed, and their waiting records dropped: at
+    /// least [`Self::LEAST_TRACE_BYTES`]. The trace may exceed the size by about a 16th.
     pub trace_bytes: Option<u64>,
     /// Duration of the recording after which the programs are killed.
     pub duration: Option<Duration>,
@@ -83,6 +84,8 @@ impl Selection {
 
     /// Maximum duration of a recording with [`Self::whole_program`].
     pub const DURATION: Duration = Duration::from_mins(10);
+    /// Smallest limit of a trace's size in bytes: descriptions of code and memory take a part of it.
+    pub const LEAST_TRACE_BYTES: u64 = 256 << 10;
     /// Maximum size of the trace in bytes with [`Self::whole_program`]. A day of recording takes less.
     pub const TRACE_BYTES: u64 = 4 << 30;
 }

@@ -210,6 +210,7 @@ fn schemes_lengths_and_seeds() {
         (&["explain", "0xffff800000000000"], "not a user address of x86-64"),
         (&["explain", "zz"], "expected an address such as 0x7f0000200000"),
         (&["record", "-o", "x", "--skip", "1X", "--", "true"], "--skip: expected a whole number"),
+        (&["record", "-o", "x", "--max-size", "1K", "--", "true"], "1K: expected at least 256K"),
         (&["record", "-o", "x", "--spool", "4", "--", "true"], "--spool: 4 has no unit: 4M or 4G?"),
     ] {
         place.fails(arguments, 2, expected);
