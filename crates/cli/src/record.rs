@@ -19,7 +19,7 @@ use perforate_sim::Progress;
 use perforate_types::counted;
 use serde_json::json;
 
-use crate::output::{COLUMNS, CommandOutput, print};
+use crate::output::{COLUMNS, CommandOutput, per_instruction, print};
 use crate::progress::Bar;
 
 /// Record a real program, and all that it starts, into a trace.
@@ -317,9 +317,10 @@ fn text(path: &Path, summary: &RecordSummary) -> String {
         text += &process_table(&summary.processes);
     }
     text += &format!(
-        "size: {} bytes, {:.3} per instruction\n{}\n{}\n",
+        "size: {} bytes{}\n{}\n{}\n",
         summary.bytes,
-        summary.bytes_per_instruction(),
+        per_instruction(summary.bytes, summary.instructions)
+            .map_or_else(String::new, |share| format!(", {share}")),
         times(summary),
         ending_text(summary.ending),
     );
