@@ -16,6 +16,7 @@ fn names_on_the_command_line() {
         (&["random", "--set", "tlb.l2.entires=3"], "did you mean tlb.l2.entries?"),
         (&["random", "--set", "TLB.L2.ENTRIES=3"], "did you mean tlb.l2.entries?"),
         (&["random", "--set", "Walkers=3"], "did you mean walker.walkers?"),
+        (&["random", "--set", "cache.l1d.size=1B"], "did you mean cache.l1d.size_bytes?"),
     ] {
         place.fails(&[&["run"], options].concat(), 2, expected);
     }
