@@ -28,6 +28,8 @@ fn names_on_the_command_line() {
         place.fails(&["compare", "random", "--vary", vary], 2, expected);
     }
     place.fails(&["experiment", "run", "Perforated/Fig7"], 2, "did you mean perforated/fig7?");
+    place.write("half.csv", "mmap,-1,0,67108864\n");
+    place.fails(&["experiment", "run", "half.csv"], 2, "a file with an experiment is named *.toml");
     place.fails(&["experiment", "list", "perforatd"], 2, "did you mean perforated?");
 }
 
