@@ -45,7 +45,7 @@ pub struct ExplainArguments {
 fn address(text: &str) -> Result<u64, String> {
     let Address(address) = text.parse().map_err(|error: ConfigError| error.to_string())?;
     if address >> 47 != 0 {
-        return Err("not a user address of x86-64 (47 bits)".into());
+        return Err(format!("{text}: not a user address of x86-64 (47 bits)"));
     }
     Ok(address)
 }
