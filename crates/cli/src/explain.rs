@@ -11,8 +11,8 @@ use crate::output::{COLUMNS, print};
 #[derive(Args)]
 #[command(after_help = "Examples:
   perforate explain                             addresses that show different cases
-  perforate explain 0x7f0000003000 --scheme perforated
-  perforate explain 0x7f0000003000 --scheme 4k --machine ice-lake-sp
+  perforate explain 0x7eff80070000 --scheme perforated
+  perforate explain 0x7eff80070000 --scheme 4k --machine ice-lake-sp
   perforate explain --set walker.l2_tlb_cycles=7 --set walk_cache.level2_entries=64
 
 Cycles are those of an idle machine, with empty data caches and with every line read in the
