@@ -293,6 +293,7 @@ fn samples_of_the_kernel_are_counted() {
 fn a_running_process_has_its_memory_ranked() {
     let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
     let pid = child.id().to_string();
+    std::thread::sleep(std::time::Duration::from_millis(300));
     let text = Place::new().succeeds(&["advise", "--pid", &pid, "--seconds", "1", "--json"]);
     child.kill().unwrap();
     child.wait().unwrap();
@@ -302,6 +303,12 @@ fn a_running_process_has_its_memory_ranked() {
         (&"sleep".into(), &"accessed-bits".into())
     );
     assert_eq!(record["gain"], Value::Null);
+    // The program sleeps, and uses no memory as soon as it has begun to.
+    let described = record["evidence"]["description"].as_str().unwrap();
+    assert!(
+        described.contains(" MB in use in a round") && !described.contains(" -0"),
+        "{described}"
+    );
 }
 
 #[test]
