@@ -12,8 +12,8 @@ use crate::actions::advice::{
 use crate::actions::{Failure, ResultFolder};
 use clap::Args;
 use perforate_config::{Count, Section, Share};
-use perforate_host::Reporter;
 use perforate_host::verify::check;
+use perforate_host::{HostError, Reporter};
 use perforate_records::{AdviceRecord, json_line};
 use perforate_report::{ReportOptions, advice_html, advice_text};
 use perforate_sim::{Observer, Progress};
@@ -210,6 +210,12 @@ fn simulated(
         ProgramRecording::with_reporter(&arguments.program, placement, reporter, stop)
     });
     let recording = recording.transpose()?;
+    if let Some(ended) = recording.as_ref().and_then(ProgramRecording::program_failure)
+        && arguments.verify
+    {
+        let problem = format!("--verify: {ended}; expected a program that succeeds");
+        return Err(HostError::Verify(problem).into());
+    }
     let recorded = recording.as_ref().map(|recording| recording.path().to_string_lossy());
     if let Some(recording) = &recording {
         request = request.with("skip", "0").map_err(|_| Failure::Usage("--skip".into()))?;

@@ -378,6 +378,19 @@ fn the_output_of_the_program_is_not_mixed_with_the_advice() {
     }
 }
 
+/// The recording tells the exit code. What fails natively as well is not simulated first.
+#[test]
+fn a_program_that_fails_is_not_measured() {
+    let place = Place::new();
+    let found = place.run(&[&SMALL_MEMORY[..], &["--verify", "--", "sh", "-c", "exit 3"]].concat());
+    if lacks(&found) {
+        return;
+    }
+    let problem = "--verify: the program ended with exit code 3; expected a program that succeeds";
+    assert_eq!((found.code, found.out.as_str()), (Some(1), ""), "{}", found.err);
+    assert!(found.err.ends_with(&format!("perforate: {problem}\n")), "{}", found.err);
+}
+
 /// The program fails when it runs for the third time: first it is recorded, and then it runs once before the runs
 /// that count.
 #[test]
