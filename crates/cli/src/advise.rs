@@ -12,8 +12,8 @@ use crate::actions::advice::{
 use crate::actions::{Failure, ResultFolder};
 use clap::Args;
 use perforate_config::{Count, Section, Share};
-use perforate_host::Reporter;
 use perforate_host::verify::check;
+use perforate_host::{HostError, Reporter};
 use perforate_records::{AdviceRecord, json_line};
 use perforate_report::{ReportOptions, advice_html, advice_text};
 use perforate_sim::{Observer, Progress};
@@ -36,7 +36,7 @@ const WIDTH: usize = 80;
 #[derive(Args)]
 #[command(after_help = "Examples:
   perforate advise redis                       a bundled trace, on the default machine
-  perforate advise -- PROG ARGS…               record a program, advise for this machine and its memory
+  perforate advise -- PROG ARGS…               record a program, advise for this machine as it is
   perforate advise my.trace --machine host --now always
   perforate advise my.trace --machine zen4-genoa --out advice     advice.json and report.html
   perforate advise my.trace --json | jq .ranges
@@ -46,9 +46,9 @@ const WIDTH: usize = 80;
   perforate advise --samples samples.txt       rank memory by processor samples
   perforate compare my.trace --scheme 4k,thp-madvise --madvise 0x7effc0000000-0x7effc4000000
 
-The first line is the verdict. Nothing is changed: what to do is printed. A speed-up is the quotient of two
-simulations, never computed from misses; its range has the error of predictions whose measurement is known
-(docs/advise.md). Exit code 0 for an answer of any kind.")]
+The first line is the verdict. Nothing is changed: what to do is printed. A speed-up is the quotient
+of two simulations, never computed from misses; its range has the error of predictions whose
+measurement is known (docs/advise.md). Exit code 0 for an answer of any kind.")]
 pub struct AdviseArguments {
     /// Trace file, bundled trace or workload [default: hpcc, a bundled trace]
     #[arg(value_name = "TRACE|WORKLOAD", help_heading = Section::Program.title())]
@@ -210,6 +210,12 @@ fn simulated(
         ProgramRecording::with_reporter(&arguments.program, placement, reporter, stop)
     });
     let recording = recording.transpose()?;
+    if let Some(ended) = recording.as_ref().and_then(ProgramRecording::program_failure)
+        && arguments.verify
+    {
+        let problem = format!("--verify: {ended}; expected a program that succeeds");
+        return Err(HostError::Verify(problem).into());
+    }
     let recorded = recording.as_ref().map(|recording| recording.path().to_string_lossy());
     if let Some(recording) = &recording {
         request = request.with("skip", "0").map_err(|_| Failure::Usage("--skip".into()))?;

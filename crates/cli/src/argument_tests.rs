@@ -78,6 +78,19 @@ fn no_help_is_wider_than_a_page() {
     }
 }
 
+/// Texts below the options have line breaks of their own: a longer line would leave a word alone in the next one.
+#[test]
+fn examples_and_remarks_need_no_further_line_breaks() {
+    for (path, command) in commands() {
+        for text in [command.get_after_help(), command.get_after_long_help()].into_iter().flatten()
+        {
+            for line in text.to_string().lines() {
+                assert!(line.chars().count() <= WIDTH, "{path:?}: {line}");
+            }
+        }
+    }
+}
+
 #[test]
 fn the_short_help_of_compare_fits_and_leads_to_the_long_one() {
     let mut compare = command("compare");

@@ -24,13 +24,14 @@ use crate::output::{COLUMNS, CommandOutput};
   perforate compare --machine calibrated.toml
   perforate compare --machine host                 the same, with the sizes that CPUID states
 
-Follows pointers through more and more memory, in 4KB and in 2MB pages: latency and effective size of
-each cache as they are now, neighbours included; memory idle and loaded; misses and walks at once;
-entries of the TLBs; what walks take; whether a host backs this machine's 2MB pages with 4KB ones.
+Follows pointers through more and more memory, in 4KB and in 2MB pages: latency and effective size
+of each cache as they are now, neighbours included; memory idle and loaded; misses and walks at
+once; entries of the TLBs; what walks take; whether a host backs this machine's 2MB pages with 4KB
+ones.
 Measures the kernel: page faults, clearing, copying, fork, mprotect, munmap, madvise.
-Each value in the file has its measurement beside it, and its spread becomes what is plausible, so that
-experiments can say what it does to a figure (--unstated). Values too noisy stay as they were. The
-known machine with the nearest values is named, with every value that differs from it. No other
+Each value in the file has its measurement beside it, and its spread becomes what is plausible, so
+that experiments can say what it does to a figure (--unstated). Values too noisy stay as they were.
+The known machine with the nearest values is named, with every value that differs from it. No other
 program is measured, and no setting of the system is changed.")]
 pub struct CalibrateArguments {
     /// Less memory and fewer rounds

@@ -11,8 +11,8 @@ use crate::output::{COLUMNS, print};
 #[derive(Args)]
 #[command(after_help = "Examples:
   perforate explain                             addresses that show different cases
-  perforate explain 0x7f0000003000 --scheme perforated
-  perforate explain 0x7f0000003000 --scheme 4k --machine ice-lake-sp
+  perforate explain 0x7eff80070000 --scheme perforated
+  perforate explain 0x7eff80070000 --scheme 4k --machine ice-lake-sp
   perforate explain --set walker.l2_tlb_cycles=7 --set walk_cache.level2_entries=64
 
 Cycles are those of an idle machine, with empty data caches and with every line read in the
@@ -45,7 +45,7 @@ pub struct ExplainArguments {
 fn address(text: &str) -> Result<u64, String> {
     let Address(address) = text.parse().map_err(|error: ConfigError| error.to_string())?;
     if address >> 47 != 0 {
-        return Err("not a user address of x86-64 (47 bits)".into());
+        return Err(format!("{text}: not a user address of x86-64 (47 bits)"));
     }
     Ok(address)
 }

@@ -46,7 +46,7 @@ use std::num::{ParseFloatError, ParseIntError};
 
 use crate::actions::Failure;
 use clap::error::{ContextKind, ErrorKind};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use progress::StageBars;
 use sections::InSections;
@@ -106,6 +106,19 @@ enum Command {
     Man(shell::ManArguments),
 }
 
+/// Parser of the command line. A negative number is the value of the option before it, whose error says what the
+/// option expects, rather than an unknown flag.
+fn parser() -> clap::Command {
+    fn with_negative_numbers(command: clap::Command) -> clap::Command {
+        let allowing = |argument: clap::Arg| {
+            let takes_values = argument.get_action().takes_values();
+            argument.allow_negative_numbers(takes_values)
+        };
+        command.mut_args(allowing).mut_subcommands(with_negative_numbers)
+    }
+    with_negative_numbers(Arguments::command())
+}
+
 /// Maximum length in bytes of a usage error that is printed in clap's own form.
 const MAX_USAGE_ERROR: usize = 2_000;
 
@@ -118,7 +131,8 @@ pub fn main(arguments: Vec<OsString>) -> u8 {
         print_error(&failure.to_string());
         return failure.exit_code();
     }
-    let arguments = match Arguments::try_parse_from(arguments) {
+    let parsed = parser().try_get_matches_from(arguments);
+    let arguments = match parsed.and_then(|matches| Arguments::from_arg_matches(&matches)) {
         Ok(arguments) => arguments,
         Err(error) => return print_usage_error(&error),
     };

@@ -72,7 +72,24 @@ pub fn result_folder(
     }
 }
 
+/// Formats the size of a trace relative to its length: `0.034 per instruction`. `None` for a trace without
+/// instructions.
+pub fn per_instruction(bytes: u64, instructions: u64) -> Option<String> {
+    (instructions > 0).then(|| format!("{:.3} per instruction", bytes as f64 / instructions as f64))
+}
+
 /// Formats notes below a table, wrapped at `columns` characters.
 pub fn notes<S: AsRef<str>>(notes: &[S], columns: usize) -> String {
     notes.iter().map(|note| wrapped("note: ", note.as_ref(), columns)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::per_instruction;
+
+    #[test]
+    fn a_trace_without_instructions_has_no_size_per_instruction() {
+        assert_eq!(per_instruction(30, 20).as_deref(), Some("1.500 per instruction"));
+        assert_eq!(per_instruction(530, 0), None);
+    }
 }

@@ -25,6 +25,8 @@ pub struct ProgramRecording {
     trace: TemporaryTrace,
     /// End of the program or of its recording, as a clause; `None` after exit code 0 and at the limit of instructions.
     failure: Option<String>,
+    /// True if the program itself failed, rather than that its recording reached a limit.
+    is_program_failure: bool,
     /// Notes on the recorded part.
     notes: Vec<String>,
 }
@@ -70,9 +72,12 @@ impl ProgramRecording {
         };
         let options = RecordOptions { selection, ..trace.options(program.to_vec()) };
         match record(options) {
-            Ok(summary) => {
-                Ok(Self { trace, failure: failure(summary.ending), notes: notes(&summary) })
-            }
+            Ok(summary) => Ok(Self {
+                trace,
+                failure: failure(summary.ending),
+                is_program_failure: summary.is_failure(),
+                notes: notes(&summary),
+            }),
             Err(RecordError::Interrupted) => Err(Failure::Interrupted),
             Err(error) => Err(error.into()),
         }
@@ -86,6 +91,11 @@ impl ProgramRecording {
     /// End of the program or of its recording, as a clause; `None` after exit code 0 and at the limit of instructions.
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
+    }
+
+    /// End of the program, as a clause, if the program failed; `None` if it succeeded or was ended at a limit.
+    pub fn program_failure(&self) -> Option<&str> {
+        self.failure().filter(|_| self.is_program_failure)
     }
 
     /// Notes on the recorded part.

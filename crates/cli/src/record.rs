@@ -19,7 +19,7 @@ use perforate_sim::Progress;
 use perforate_types::counted;
 use serde_json::json;
 
-use crate::output::{COLUMNS, CommandOutput, print};
+use crate::output::{COLUMNS, CommandOutput, per_instruction, print};
 use crate::progress::Bar;
 
 /// Record a real program, and all that it starts, into a trace.
@@ -85,7 +85,8 @@ struct SelectionArguments {
     /// Record a part of the program: markers, a function's name, or addresses START..END
     #[arg(long, value_name = "REGION", conflicts_with_all = ["skip", "sample"])]
     region: Option<String>,
-    /// End the recording when the trace has this size
+    /// End the recording when the trace has this size, at least 256K, which the last part of it may
+    /// exceed by a few percent
     #[arg(long, value_name = "SIZE")]
     max_size: Option<Size>,
     /// Begin recording after this time, such as 20s; until then the program runs faster
@@ -127,10 +128,18 @@ impl SelectionArguments {
             sampling: sampling.map_err(|error| error.under("sample"))?,
             region: self.region.as_ref().map(region).transpose()?,
             instructions: self.instructions.map(Count::get),
-            trace_bytes: self.max_size.map(Size::bytes),
+            trace_bytes: self.max_size.map(largest_trace).transpose()?,
             duration: self.duration,
         })
     }
+}
+
+fn largest_trace(size: Size) -> Result<u64, Failure> {
+    const LEAST: Size = Size(Selection::LEAST_TRACE_BYTES);
+    if size < LEAST {
+        return Err(Failure::Usage(format!("--max-size {size}: expected at least {LEAST}")));
+    }
+    Ok(size.bytes())
 }
 
 fn sampling(text: &str) -> Result<Sampling, ConfigError> {
@@ -308,9 +317,10 @@ fn text(path: &Path, summary: &RecordSummary) -> String {
         text += &process_table(&summary.processes);
     }
     text += &format!(
-        "size: {} bytes, {:.3} per instruction\n{}\n{}\n",
+        "size: {} bytes{}\n{}\n{}\n",
         summary.bytes,
-        summary.bytes_per_instruction(),
+        per_instruction(summary.bytes, summary.instructions)
+            .map_or_else(String::new, |share| format!(", {share}")),
         times(summary),
         ending_text(summary.ending),
     );
@@ -403,7 +413,7 @@ pub fn ending_text(ending: Ending) -> String {
         Ending::Exited(code) => format!("the program ended with exit code {code}"),
         Ending::Signalled(signal) => format!("the program was killed by signal {signal}"),
         Ending::Limit => "the requested instructions were recorded; the program was ended".into(),
-        Ending::Size => "the trace has the requested size; the program was ended".into(),
+        Ending::Size => "the trace has reached its largest size; the program was ended".into(),
         Ending::Time => "the requested time is over; the program was ended".into(),
         Ending::Stopped => "stopped; the program was ended".into(),
         Ending::Full => {

@@ -94,8 +94,8 @@ fn text(result: &RunResult) -> String {
         rows.push(("cycles".to_owned(), cycles.to_string()));
         rows.push(("ipc".to_owned(), format!("{ipc:.4}")));
     }
-    let counters =
-        result.counters.iter().filter(|(name, _)| *name != "instructions" && *name != "cycles");
+    let first: Vec<String> = rows.iter().map(|(name, _)| name.clone()).collect();
+    let counters = result.counters.iter().filter(|(name, _)| !first.iter().any(|row| name == row));
     rows.extend(counters.map(|(name, value)| {
         let value = match value {
             perforate_types::CounterValue::Count(count) => count.to_string(),

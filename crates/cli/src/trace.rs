@@ -24,7 +24,7 @@ use perforate_types::{
 };
 use perforate_workloads::WorkloadSpec;
 
-use crate::output::{COLUMNS, notes, print};
+use crate::output::{COLUMNS, notes, per_instruction, print};
 use crate::progress::Bar;
 use areas::Areas;
 
@@ -213,12 +213,13 @@ fn info(file: &str) -> Result<(), Failure> {
     let bytes = length_on_disk(split_format(Path::new(&path)).1);
     let has = |present| if present { "yes" } else { "no" };
     let mut text = format!(
-        "{path}: {} format, {bytes} bytes, {:.3} per instruction\n\
+        "{path}: {} format, {bytes} bytes{}\n\
          instructions  {}\nreads         {}\nwrites        {}\nbranches      {}\n\
          data pages    {}{} of 4KB ({} MB)\nevents        {}\n{}\
          knows map events: {}, register dependencies: {}, branches: {}\n",
         metadata.format,
-        bytes as f64 / contents.instructions.max(1) as f64,
+        per_instruction(bytes, contents.instructions)
+            .map_or_else(String::new, |share| format!(", {share}")),
         contents.instructions,
         contents.reads,
         contents.writes,
@@ -523,14 +524,15 @@ fn write_foreign(
 
 /// Summarizes the written trace, with a warning if the source is incomplete.
 fn summary_text(summary: TraceSummary, source: &dyn Source) -> String {
-    let per_instruction = summary.bytes as f64 / summary.instructions.max(1) as f64;
     let TraceSummary { instructions, accesses, events, bytes } = summary;
     let mut text = format!(
-        "{}, {}, {}, {} ({per_instruction:.3} per instruction)\n",
+        "{}, {}, {}, {}{}\n",
         counted(instructions, "instruction"),
         counted(accesses, "access"),
         counted(events, "event"),
         counted(bytes, "byte"),
+        per_instruction(bytes, instructions)
+            .map_or_else(String::new, |share| format!(" ({share})")),
     );
     if let Some(truncation) = source.truncated() {
         text += &format!("warning: the source is incomplete at {truncation}\n");

@@ -37,11 +37,12 @@ const WORKER: &str = "native-worker";
 
 Measures pointer chases of several sizes, random reads, updates and sequential reads, each with 4KB
 pages and with 2MB pages in turn, in processes of their own on one processor; records the same code,
-simulates it, and judges the effect of 2MB pages and absolute times, the answer first. Rows without an
-effect are not counted. Hardware counters stand beside their predictions where there are some.
-Nothing is fitted to what is measured, and no setting of the system is changed. With layouts, parts of
-the memory have 2MB pages and parts have 4KB pages, all layouts take turns, and all ratios are to 4KB
-pages only. In a virtual machine the host's pages are unknown, so that each possibility is predicted.")]
+simulates it, and judges the effect of 2MB pages and absolute times, the answer first. Rows without
+an effect are not counted. Hardware counters stand beside their predictions where there are some.
+Nothing is fitted to what is measured, and no setting of the system is changed. With layouts, parts
+of the memory have 2MB pages and parts have 4KB pages, all layouts take turns, and all ratios are to
+4KB pages only. In a virtual machine the host's pages are unknown, so that each possibility is
+predicted.")]
 pub struct ValidateArguments {
     /// Fewer repetitions and smaller memory: about a minute
     #[arg(long)]

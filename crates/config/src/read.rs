@@ -76,7 +76,7 @@ pub(crate) fn as_fields<'a>(
 macro_rules! whole_numbers {
     ($($method:ident)*) => {
         $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ConfigError> {
-            visitor.visit_u64(number::count(self.text()?).map_err(ConfigError::new)?)
+            visitor.visit_u64(number::count(self.text()?, u64::MAX).map_err(ConfigError::new)?)
         })*
     };
 }

@@ -10,8 +10,11 @@ pub fn kebab(key: &str) -> String {
     key.replace('_', "-")
 }
 
-/// The known word that is most similar to the wrong `word`, ignoring case; `None` if no word is
-/// similar.
+/// Number of letters from which a word may be the beginning of another one.
+const LEAST_BEGINNING: usize = 3;
+
+/// The known word that is most similar to the wrong `word`, ignoring case: the only one that begins with it, or
+/// else the one with the fewest other letters. `None` if no word is similar.
 pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     // Computing a distance takes time in proportion to the product of both lengths.
     let longest = known.iter().map(|known| known.chars().count()).max()?;
@@ -19,7 +22,14 @@ pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
         return None;
     }
     let folded = |word: &str| kebab(word).to_lowercase();
-    let distance = |known: &&str| strsim::damerau_levenshtein(&folded(word), &folded(known));
+    let start = folded(word);
+    let mut begun = known.iter().filter(|known| folded(known).starts_with(&start));
+    if let (Some(only), None) = (begun.next(), begun.next())
+        && start.len() >= LEAST_BEGINNING
+    {
+        return Some(only);
+    }
+    let distance = |known: &&str| strsim::damerau_levenshtein(&start, &folded(known));
     let nearest = known.iter().min_by_key(|known| distance(known))?;
     let is_near = distance(nearest) <= nearest.len().max(word.len()) / 3;
     is_near.then_some(*nearest)
@@ -68,6 +78,11 @@ mod tests {
         assert_eq!(near("porton"), Some("portion"));
         assert_eq!(near("hoels"), Some("holes"));
         assert_eq!(near("max-pte-none"), Some("max_ptes_none"));
+        assert_eq!(near("max"), Some("max_ptes_none"), "the beginning of one");
+        assert_eq!(near("MAX-ptes"), Some("max_ptes_none"));
+        assert_eq!(near("po"), None, "too little");
+        assert_eq!(nearest("size", &["ways", "size_bytes"]), Some("size_bytes"));
+        assert_eq!(nearest("thp-ma", &["thp-madvise", "thp-max"]), Some("thp-max"), "of two");
         assert_eq!(near("degree"), None);
         assert_eq!(near(""), None);
         assert_eq!(

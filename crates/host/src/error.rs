@@ -31,6 +31,9 @@ pub enum HostError {
     /// or why none is.
     #[error("{0}")]
     Size(String),
+    /// More layouts of memory are requested than can be measured; the text says how many can be.
+    #[error("{0}")]
+    Layouts(String),
     /// The requested processor cannot be used.
     #[error("{number}: {source}; expected a processor we may run on")]
     Processor {

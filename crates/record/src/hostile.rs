@@ -11,7 +11,7 @@ use crate::emulator::spool::Batch;
 use crate::file_kind::identify;
 use crate::instructions::blocks::Dictionary;
 use crate::process_memory::Mapping;
-use crate::replay::output::{Output, Sink};
+use crate::replay::output::{Limits, Output, Sink};
 use crate::replay::{Replay, Step};
 use crate::{RecordError, Region, region};
 
@@ -38,6 +38,10 @@ impl Sink for Counted {
         self.events += 1;
         Ok(())
     }
+
+    fn bytes(&self) -> u64 {
+        0
+    }
 }
 
 /// Dictionary of translated blocks with these bytes as entries.
@@ -58,7 +62,8 @@ pub fn replay(mut bytes: &[u8]) {
         dictionary.0.push(take(&mut bytes, length.into()).to_vec());
     }
     let mut replay = Replay::new();
-    replay.output = Some(Output::new(Counted::default(), MAX_INSTRUCTIONS));
+    let limits = Limits { instructions: MAX_INSTRUCTIONS, ..Limits::NONE };
+    replay.output = Some(Output::new(Counted::default(), limits));
     while let [ring, records, ..] = *bytes {
         take(&mut bytes, 2);
         let records = take(&mut bytes, usize::from(records) * 8);
@@ -77,7 +82,7 @@ pub fn replay(mut bytes: &[u8]) {
 fn advance(replay: &mut Replay<Counted>, dictionary: &Entries) -> Result<(), RecordError> {
     loop {
         match replay.advance(dictionary)? {
-            Step::Starved | Step::Full => return Ok(()),
+            Step::Starved | Step::Full(_) => return Ok(()),
             Step::Image { ring, .. } => drop(replay.answer(ring)),
             Step::Start { ring, .. } => {
                 replay.start_image(ring, |range: Range<u64>| vec![range])?;

@@ -30,7 +30,7 @@ use crate::layout::{
 use crate::options::{Begin, Ending, Progress, RecordOptions, RecordSummary, Sampling, Selection};
 use crate::region::Region;
 use crate::replay::address_space::AddressSpace;
-use crate::replay::output::Output;
+use crate::replay::output::{Limits, Output};
 use crate::replay::relocation::Relocation;
 use crate::replay::{Replay, Step};
 use crate::thinning::RecordedWindows;
@@ -228,10 +228,10 @@ impl Session {
                 }
                 Step::Image { ring, image } => self.load(ring, image)?,
                 Step::Start { ring, skipped, phase } => self.start(ring, skipped, phase)?,
-                Step::Full => {
+                Step::Full(ending) => {
                     progress(self.progress());
                     self.end_programs();
-                    return Ok(Ending::Limit);
+                    return Ok(ending);
                 }
             }
         }
@@ -264,8 +264,8 @@ impl Session {
         is_stopped && !self.options.is_kept_when_stopped
     }
 
-    /// Returns the limit that the programs have reached, or `None`. Some of their records may still wait in
-    /// the queue.
+    /// Returns the request or limit of the programs' run that is reached, or `None`. Some of the programs'
+    /// records may still wait in the queue. Limits of the trace are those of the replay's output.
     fn limit_reached(&mut self) -> Option<Ending> {
         let recorded = self.shared.header().phases.recorded.load(Ordering::Relaxed);
         let is_time_over = self.is_time_over();
@@ -273,11 +273,8 @@ impl Session {
         // The plugins count entered blocks, and some blocks may not run to their end.
         let enough =
             |limit: u64| recorded > limit.saturating_add(limit / 64).saturating_add(1 << 20);
-        let written = self.replay.output.as_ref().map_or(0, |output| output.sink.summary().bytes);
         if self.take_stop_request() {
             Some(Ending::Stopped)
-        } else if selection.trace_bytes.is_some_and(|limit| written >= limit) {
-            Some(Ending::Size)
         } else if is_time_over {
             Some(Ending::Time)
         } else {
@@ -446,7 +443,15 @@ impl Session {
     fn create(&mut self, skipped: u64) -> Result<(), RecordError> {
         self.first_skipped = Some(skipped);
         (self.skipped, self.windows) = (skipped, 1);
-        let options = WriterOptions { level: self.options.level, ..WriterOptions::default() };
+        let selection = &self.options.selection;
+        let limits = Limits {
+            instructions: selection.instructions.unwrap_or(u64::MAX),
+            bytes: selection.trace_bytes.unwrap_or(u64::MAX),
+        };
+        let options = WriterOptions {
+            level: self.options.level,
+            chunk_instructions: chunk_instructions(limits.bytes),
+        };
         let failed = self.output_failed();
         let file = if self.adaptive.is_some() {
             let all = tempfile::tempfile_in(&self.folder).map_err(&failed)?;
@@ -456,8 +461,7 @@ impl Session {
         };
         let (file, path) = (file.map_err(&failed)?, &self.options.output);
         let writer = TraceWriter::on(file, path, &self.metadata(), options)?;
-        let limit = self.options.selection.instructions.unwrap_or(u64::MAX);
-        self.replay.output = Some(Output::new(writer, limit));
+        self.replay.output = Some(Output::new(writer, limits));
         Ok(())
     }
 
@@ -515,6 +519,13 @@ impl Drop for Session {
     fn drop(&mut self) {
         kill_all(&self.shared, &self.emulator);
     }
+}
+
+/// Number of instructions per chunk of a trace of at most `trace_bytes`. An instruction takes about a byte, and
+/// the last chunk may exceed the size: by a 16th.
+fn chunk_instructions(trace_bytes: u64) -> u32 {
+    let usual = WriterOptions::default().chunk_instructions;
+    u32::try_from(trace_bytes / 16).map_or(usual, |share| share.clamp(1, usual))
 }
 
 fn ending(status: ExitStatus) -> Ending {

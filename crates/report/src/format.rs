@@ -81,7 +81,7 @@ pub(crate) fn share(share: Interval) -> String {
 }
 
 /// Writes a number with one decimal; a number that rounds to 0.0 has no minus sign.
-fn unsigned_zero(value: f64) -> String {
+pub(crate) fn unsigned_zero(value: f64) -> String {
     let text = format!("{value:.1}");
     if text == "-0.0" { "0.0".into() } else { text }
 }

@@ -50,6 +50,18 @@ pub enum TraceError {
         /// Content that was expected at the offset.
         expected: String,
     },
+    /// A line of a trace in text is invalid.
+    #[error("{}: line {line}: {problem}; expected {expected}", path.display())]
+    Line {
+        /// Path of the trace.
+        path: PathBuf,
+        /// Number of the line with the problem, from 1.
+        line: u64,
+        /// Problem of the line.
+        problem: String,
+        /// Content that was expected in the line.
+        expected: String,
+    },
     /// An instruction that a trace cannot represent was given to the writer of a trace.
     #[error("instruction {number} at {ip:#x}: {problem}")]
     Instruction {
@@ -115,8 +127,17 @@ impl TraceError {
         problem: impl Into<String>,
         expected: impl Into<String>,
     ) -> Self {
-        // The problem may quote the file; an error must stay one line.
-        let problem = problem.into().replace(char::is_control, " ");
+        let problem = in_one_line(problem.into());
         Self::Damaged { path: path.to_owned(), offset, problem, expected: expected.into() }
     }
+
+    pub(crate) fn line(path: &Path, line: u64, problem: String, expected: &str) -> Self {
+        let (problem, expected) = (in_one_line(problem), expected.to_owned());
+        Self::Line { path: path.to_owned(), line, problem, expected }
+    }
+}
+
+/// Replaces line breaks and the like, which a problem may quote from the file.
+fn in_one_line(problem: String) -> String {
+    problem.replace(char::is_control, " ")
 }

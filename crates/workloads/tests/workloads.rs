@@ -344,7 +344,7 @@ fn wrong_text_gets_one_clear_line() {
         ("random:size=0", "size: is 4K to 64T, not 0"),
         ("random:size=64", "size: 64 has no unit: 64M or 64G?"),
         ("random:size=-1", "size: expected a size such as 64M or 4G, not \"-1\""),
-        ("random:size=99999999T", "size: expected a size"),
+        ("random:size=99999999T", "size: is 4K to 64T, not 99999999T"),
         ("random:size=65T", "size: is 4K to 64T, not 65T"),
         ("random:size=4Q", "size: expected a size"),
         ("random:size", "size: has no value; write size=…"),

@@ -235,6 +235,7 @@ impl From<HostError> for Failure {
             HostError::Simulation(error) => Self::Simulation(error),
             HostError::Record(error) => Self::Record(error),
             HostError::Size(problem) => Self::Usage(format!("--size: {problem}")),
+            HostError::Layouts(problem) => Self::Usage(format!("--layouts: {problem}")),
             error @ HostError::UnknownProcessor { .. } => Self::Usage(error.to_string()),
             error @ HostError::Processor { .. } => Self::Usage(format!("--cpu {error}")),
             error => Self::Host(error),

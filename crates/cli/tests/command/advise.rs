@@ -293,6 +293,7 @@ fn samples_of_the_kernel_are_counted() {
 fn a_running_process_has_its_memory_ranked() {
     let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
     let pid = child.id().to_string();
+    std::thread::sleep(std::time::Duration::from_millis(300));
     let text = Place::new().succeeds(&["advise", "--pid", &pid, "--seconds", "1", "--json"]);
     child.kill().unwrap();
     child.wait().unwrap();
@@ -302,6 +303,12 @@ fn a_running_process_has_its_memory_ranked() {
         (&"sleep".into(), &"accessed-bits".into())
     );
     assert_eq!(record["gain"], Value::Null);
+    // The program sleeps, and uses no memory as soon as it has begun to.
+    let described = record["evidence"]["description"].as_str().unwrap();
+    assert!(
+        described.contains(" MB in use in a round") && !described.contains(" -0"),
+        "{described}"
+    );
 }
 
 #[test]
@@ -369,6 +376,19 @@ fn the_output_of_the_program_is_not_mixed_with_the_advice() {
         assert!(found.err.contains("hello\n"), "{}", found.err);
         assert_eq!(json(&found.out).len(), 1);
     }
+}
+
+/// The recording tells the exit code. What fails natively as well is not simulated first.
+#[test]
+fn a_program_that_fails_is_not_measured() {
+    let place = Place::new();
+    let found = place.run(&[&SMALL_MEMORY[..], &["--verify", "--", "sh", "-c", "exit 3"]].concat());
+    if lacks(&found) {
+        return;
+    }
+    let problem = "--verify: the program ended with exit code 3; expected a program that succeeds";
+    assert_eq!((found.code, found.out.as_str()), (Some(1), ""), "{}", found.err);
+    assert!(found.err.ends_with(&format!("perforate: {problem}\n")), "{}", found.err);
 }
 
 /// The program fails when it runs for the third time: first it is recorded, and then it runs once before the runs

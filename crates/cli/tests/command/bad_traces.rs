@@ -73,7 +73,7 @@ fn damaged_foreign_traces() {
     place.write("cut.gz", b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03abc");
     fails(&place, "cut.gz", "cut.gz: ");
     place.write("lackey", "I  04001000,3\n L zzz,8\n");
-    fails(&place, "lackey", "lackey: byte 14: ");
+    fails(&place, "lackey", "lackey: line 2: ");
 }
 
 fn make(place: &Place, instructions: &str) -> Vec<u8> {

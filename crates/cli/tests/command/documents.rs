@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
+use perforate_experiment::Experiment;
+use perforate_records::ClaimKind;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 /// Links of a page, as written, and anchors of its headings.
@@ -146,21 +148,79 @@ fn the_book_has_every_page_once() {
     assert!(absent.is_empty(), "in docs/SUMMARY.md, but not there: {absent:?}");
 }
 
-/// docs/artefact.md expects of each experiment what is checked in, as the command there prints it.
-#[test]
-fn the_artefact_page_has_the_verdicts_there_are() {
-    let read = |name: &str| fs::read_to_string(root().join(name)).unwrap();
-    let mut counts: BTreeMap<String, [usize; 4]> = BTreeMap::new();
-    let verdicts = read("experiments/verdicts-quick.txt");
-    for line in verdicts.lines() {
-        let experiment = line.split(" | ").next().unwrap();
+fn read(name: &str) -> String {
+    fs::read_to_string(root().join(name)).unwrap()
+}
+
+/// Numbers of claims of a quick run: all, reproduced, of the same direction, not reproduced. `key` makes the key
+/// under which a claim is counted from its experiment, id and statement; claims without a key are left out.
+fn verdicts_by<K: Ord>(key: impl Fn(&str, &str, &str) -> Option<K>) -> BTreeMap<K, [usize; 4]> {
+    let mut counts: BTreeMap<K, [usize; 4]> = BTreeMap::new();
+    for line in read("experiments/verdicts-quick.txt").lines() {
+        let (claim, verdict) = line.rsplit_once(" | ").unwrap();
+        let [experiment, id, statement] = claim.splitn(3, " | ").collect::<Vec<_>>()[..] else {
+            panic!("{line}")
+        };
         let kinds = ["reproduced", "same_direction", "not_reproduced"];
-        let verdict = line.rsplit(" | ").next().unwrap();
         let kind = kinds.iter().position(|kind| *kind == verdict).expect(line);
-        let count = counts.entry(experiment.to_owned()).or_default();
+        let Some(key) = key(experiment, id, statement) else { continue };
+        let count = counts.entry(key).or_default();
         count[0] += 1;
         count[kind + 1] += 1;
     }
+    counts
+}
+
+/// Words of a text, with one blank between.
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Claims on measurements of real machines are in no paper on a proposal, and not counted.
+#[test]
+fn pages_count_the_verdicts_that_there_are_by_kind_of_claim() {
+    let experiments = Experiment::bundled();
+    let kind = |experiment: &str, id: &str, statement: &str| {
+        let experiment = experiments.iter().find(|one| one.name == experiment).expect(experiment);
+        let mut claims = experiment.claims.iter();
+        let claim = claims.find(|claim| claim.id == id && claim.statement == statement);
+        let kind = claim.expect(statement).kind;
+        kind.filter(|_| !experiment.name.starts_with("measured/"))
+    };
+    let counts = verdicts_by(|experiment, id, statement| {
+        Some(match kind(experiment, id, statement)? {
+            ClaimKind::Number => "numbers",
+            ClaimKind::Threshold => "thresholds",
+            ClaimKind::Restated => "restated",
+            ClaimKind::Sign => "signs",
+            ClaimKind::ClosedForm => "closed forms",
+            ClaimKind::ByConstruction => "by construction",
+            ClaimKind::Input => "inputs",
+            ClaimKind::Test => "tests of explanations",
+        })
+    });
+    let tested: [usize; 4] =
+        std::array::from_fn(|place| counts["numbers"][place] + counts["thresholds"][place]);
+    let page = read("docs/papers.md");
+    let rows = counts.iter().map(|(name, counts)| (*name, *counts));
+    for (name, [all, reproduced, direction, not]) in
+        rows.chain([("numbers and thresholds", tested)])
+    {
+        let row = format!("| {name} | {all} | {reproduced} | {direction} | {not} |");
+        assert!(page.lines().any(|line| line == row), "expected in docs/papers.md: {row}");
+    }
+    let [all, reproduced, direction, not] = tested;
+    let sentence = format!(
+        "Of {all} numbers and thresholds in the papers, a quick run reproduces {reproduced}; another {direction} \
+         agree in direction, and {not} do not"
+    );
+    assert!(words(&read("README.md")).contains(&sentence), "expected in README.md: {sentence}");
+}
+
+/// docs/artefact.md expects of each experiment what is checked in, as the command there prints it.
+#[test]
+fn the_artefact_page_has_the_verdicts_there_are() {
+    let counts = verdicts_by(|experiment, _, _| Some(experiment.to_owned()));
     let expected: Vec<_> = counts
         .iter()
         .map(|(name, [all, reproduced, direction, not])| {

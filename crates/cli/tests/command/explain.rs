@@ -25,6 +25,23 @@ const TLB: u64 = 9;
 const WALK_CACHE: u64 = 1;
 const READ: u64 = 2 + 20 + 4;
 
+/// Lines of the help that begin like a command, without the remarks beside them.
+#[test]
+fn the_examples_of_the_help_show_translations() {
+    let place = Place::new();
+    let help = place.succeeds(&["explain", "--help"]);
+    let examples: Vec<Vec<&str>> = help
+        .lines()
+        .filter_map(|line| line.strip_prefix("  perforate ")?.split("   ").next())
+        .map(|command| command.split_whitespace().collect())
+        .collect();
+    assert!(examples.len() > 2, "{help}");
+    for example in examples {
+        let text = place.succeeds(&example);
+        assert!(!text.contains("nothing is mapped") && !cases(&text).is_empty(), "{example:?}");
+    }
+}
+
 #[test]
 fn seven_cases_by_hand() {
     let place = Place::new();

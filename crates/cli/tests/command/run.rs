@@ -19,6 +19,10 @@ fn all_counters_or_one_json_line() {
         let is_row = |line: &str| line.split_whitespace().eq(row);
         assert!(text.lines().any(is_row), "{row:?} is not in\n{text}");
     }
+    let names: Vec<&str> = text.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    for name in ["instructions", "cycles", "ipc"] {
+        assert_eq!(names.iter().filter(|row| **row == name).count(), 1, "{name} in\n{text}");
+    }
     assert!(place.names().is_empty());
 }
 

@@ -16,6 +16,7 @@ fn names_on_the_command_line() {
         (&["random", "--set", "tlb.l2.entires=3"], "did you mean tlb.l2.entries?"),
         (&["random", "--set", "TLB.L2.ENTRIES=3"], "did you mean tlb.l2.entries?"),
         (&["random", "--set", "Walkers=3"], "did you mean walker.walkers?"),
+        (&["random", "--set", "cache.l1d.size=1B"], "did you mean cache.l1d.size_bytes?"),
     ] {
         place.fails(&[&["run"], options].concat(), 2, expected);
     }
@@ -27,6 +28,8 @@ fn names_on_the_command_line() {
         place.fails(&["compare", "random", "--vary", vary], 2, expected);
     }
     place.fails(&["experiment", "run", "Perforated/Fig7"], 2, "did you mean perforated/fig7?");
+    place.write("half.csv", "mmap,-1,0,67108864\n");
+    place.fails(&["experiment", "run", "half.csv"], 2, "a file with an experiment is named *.toml");
     place.fails(&["experiment", "list", "perforatd"], 2, "did you mean perforated?");
 }
 

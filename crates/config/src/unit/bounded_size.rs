@@ -32,14 +32,12 @@ impl<const LEAST: u64, const MOST: u64> FromStr for BoundedSize<LEAST, MOST> {
     type Err = ConfigError;
 
     fn from_str(text: &str) -> Result<Self, ConfigError> {
-        let size: Size = text.parse()?;
-        match size.bytes() {
-            bytes if (LEAST..=MOST).contains(&bytes) => Ok(Self(bytes)),
-            _ => {
-                let (least, most) = (Size(LEAST), Size(MOST));
-                Err(ConfigError::new(format!("is {least} to {most}, not {size}")))
-            }
+        let out_of_range = |size: &str| format!("is {} to {}, not {size}", Size(LEAST), Size(MOST));
+        let size = Size::parse(text, out_of_range)?;
+        if (LEAST..=MOST).contains(&size.bytes()) {
+            return Ok(Self(size.bytes()));
         }
+        Err(ConfigError::new(out_of_range(&size.to_string())))
     }
 }
 
@@ -65,6 +63,7 @@ mod tests {
         let problem = |text: &str| text.parse::<Item>().unwrap_err().to_string();
         assert_eq!(problem("5K"), "is 8B to 4K, not 5K");
         assert_eq!(problem("0"), "is 8B to 4K, not 0");
+        assert_eq!(problem("99999999T"), "is 8B to 4K, not 99999999T");
         assert_eq!(problem("64"), "64 has no unit: 64M or 64G?");
     }
 }

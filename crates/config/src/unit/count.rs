@@ -39,7 +39,7 @@ impl<const LEAST: u64, const MOST: u64> FromStr for Count<LEAST, MOST> {
     type Err = ConfigError;
 
     fn from_str(text: &str) -> Result<Self, ConfigError> {
-        let number = number::count(text.trim()).map_err(ConfigError::new)?;
+        let number = number::count(text.trim(), MOST).map_err(ConfigError::new)?;
         match number {
             _ if number < LEAST => Err(format!("is at least {LEAST}, not {number}")),
             _ if number > MOST => Err(format!("is at most {MOST}, not {number}")),
@@ -70,6 +70,7 @@ mod tests {
         let problem = |text: &str| text.parse::<Bits>().unwrap_err().to_string();
         assert_eq!(problem("9"), "is at most 8, not 9");
         assert_eq!(problem("0"), "is at least 1, not 0");
+        assert_eq!(problem("1e30"), "is at most 8, not 1e30");
         assert!(problem("x").contains("expected a whole number"));
         assert_eq!("10M".parse::<Count<1>>().unwrap().get(), 10_000_000);
     }

@@ -5,8 +5,12 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
+use super::number::Unreadable;
 use super::{number, unit};
 use crate::ConfigError;
+
+/// Largest size in whole terabytes, for errors.
+const LARGEST: Size = Size(u64::MAX >> 40 << 40);
 
 /// Units of sizes with their exponents of two, largest first.
 const UNITS: [(&str, u32); 4] = [("T", 40), ("G", 30), ("M", 20), ("K", 10)];
@@ -34,12 +38,19 @@ impl FromStr for Size {
     type Err = ConfigError;
 
     fn from_str(text: &str) -> Result<Self, ConfigError> {
+        Self::parse(text, |text| format!("is at most {LARGEST}, not {text}"))
+    }
+}
+
+impl Size {
+    /// Parses a size. `too_large` makes the error for a size that 64 bits do not hold, from its text.
+    pub(super) fn parse(text: &str, too_large: fn(&str) -> String) -> Result<Self, ConfigError> {
         let text = text.trim();
         let wrong = || ConfigError::new(format!("expected {}, not {text:?}", Self::EXPECTED));
         let (digits, unit) = number::split_unit(text);
         let shift = match unit.to_ascii_uppercase().as_str() {
             "" if digits == "0" => 0,
-            "" if number::scaled(digits, 1).is_some() => {
+            "" if number::scaled(digits, 1) != Err(Unreadable::NotWhole) => {
                 return Err(ConfigError::new(without_unit(digits)));
             }
             "B" => 0,
@@ -47,9 +58,13 @@ impl FromStr for Size {
             "M" | "MB" | "MIB" => 20,
             "G" | "GB" | "GIB" => 30,
             "T" | "TB" | "TIB" => 40,
+            "P" | "PB" | "PIB" => 50,
             _ => return Err(wrong()),
         };
-        number::scaled(digits, 1 << shift).map(Self).ok_or_else(wrong)
+        number::scaled(digits, 1 << shift).map(Self).map_err(|problem| match problem {
+            Unreadable::NotWhole => wrong(),
+            Unreadable::TooLarge => ConfigError::new(too_large(text)),
+        })
     }
 }
 
@@ -57,7 +72,7 @@ impl FromStr for Size {
 /// bytes.
 fn without_unit(digits: &str) -> String {
     match number::scaled(digits, 1) {
-        Some(bytes) if bytes >= LEAST_IN_BYTES => match Size(bytes).to_string() {
+        Ok(bytes) if bytes >= LEAST_IN_BYTES => match Size(bytes).to_string() {
             size if size.ends_with('B') => format!("{digits} has no unit: {size}?"),
             size => format!("{digits} has no unit: {size}, which is as many bytes?"),
         },
@@ -88,6 +103,7 @@ mod tests {
             ("512mb", 512 << 20, "512M"),
             ("1.5G", 1536 << 20, "1536M"),
             ("1T", 1 << 40, "1T"),
+            ("1P", 1 << 50, "1024T"),
             ("100B", 100, "100B"),
             ("0", 0, "0"),
         ] {
@@ -95,7 +111,11 @@ mod tests {
             assert_eq!((size.bytes(), size.to_string().as_str()), (bytes, printed), "{text}");
             assert_eq!(printed.parse(), Ok(size));
         }
-        for wrong in ["", "G", "4X", "-1G", "1.0001K", "99999999999999999999G", "99999999T"] {
+        for large in ["99999999999999999999G", "99999999T", "16777216T", "16384P"] {
+            let error = large.parse::<Size>().unwrap_err().to_string();
+            assert_eq!(error, format!("is at most 16777215T, not {large}"));
+        }
+        for wrong in ["", "G", "4X", "-1G", "1.0001K"] {
             let error = wrong.parse::<Size>().unwrap_err().to_string();
             assert!(error.contains("expected a size such as 64M or 4G"), "{error}");
         }

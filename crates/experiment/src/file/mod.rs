@@ -355,6 +355,9 @@ fn near(name: &str) -> String {
     known.extend(names);
     match perforate_config::nearest(name, &known) {
         Some(near) => format!("did you mean {near}?"),
+        None if Path::new(name).is_file() => {
+            "a file with an experiment is named *.toml (docs/experiments.md)".into()
+        }
         None => format!("groups are {groups}; `perforate experiment list` has all experiments"),
     }
 }

@@ -84,30 +84,33 @@ fn a_recording_ends_at_the_first_of_its_limits() {
     let mut session = session(folder.path(), |_| {});
     let shared = Arc::clone(&session.shared);
     let phases = &shared.header().phases;
-    let mut reached = |limits: (Option<u64>, Option<u64>, Option<u64>)| {
-        let (instructions, trace_bytes, seconds) = limits;
+    let mut reached = |limits: (Option<u64>, Option<u64>)| {
+        let (instructions, seconds) = limits;
         let duration = seconds.map(Duration::from_secs);
         let selection = &mut session.options.selection;
-        (selection.instructions, selection.trace_bytes) = (instructions, trace_bytes);
-        selection.duration = duration;
+        (selection.instructions, selection.duration) = (instructions, duration);
         session.limit_reached()
     };
     // The plugins count the blocks that were entered: a 64th and a million more than are recorded.
     store(&phases.recorded, 6400 + 100 + (1 << 20));
-    assert_eq!(reached((Some(6400), None, None)), None);
+    assert_eq!(reached((Some(6400), None)), None);
     store(&phases.recorded, 6400 + 100 + (1 << 20) + 1);
-    assert_eq!(reached((Some(6400), None, None)), Some(Ending::Limit));
-    assert_eq!(reached((Some(u64::MAX), None, None)), None);
-    assert_eq!(reached((Some(0), Some(1), Some(0))), Some(Ending::Limit), "nothing has begun");
-    assert_eq!(reached((Some(0), Some(0), Some(0))), Some(Ending::Size));
+    assert_eq!(reached((Some(6400), None)), Some(Ending::Limit));
+    assert_eq!(reached((Some(u64::MAX), None)), None);
+    assert_eq!(reached((Some(0), Some(0))), Some(Ending::Limit), "nothing has begun");
     store(&phases.number, 1);
-    assert_eq!(reached((Some(0), Some(1), Some(3600))), Some(Ending::Limit));
-    assert_eq!(reached((None, None, Some(3600))), None);
-    assert_eq!(reached((Some(0), Some(1), Some(0))), Some(Ending::Time));
-    assert_eq!(reached((Some(0), Some(0), Some(0))), Some(Ending::Size));
+    assert_eq!(reached((Some(0), Some(3600))), Some(Ending::Limit));
+    assert_eq!(reached((None, Some(3600))), None);
+    assert_eq!(reached((Some(0), Some(0))), Some(Ending::Time));
     session.options.stop.store(true, Ordering::Relaxed);
     assert_eq!(session.limit_reached(), Some(Ending::Stopped), "before all limits");
-    assert_eq!(session.limit_reached(), Some(Ending::Size), "a request counts once");
+    assert_eq!(session.limit_reached(), Some(Ending::Time), "a request counts once");
+}
+
+#[test]
+fn chunks_are_small_if_the_trace_is_to_be() {
+    let sizes = [0, 256 << 10, 16 << 20, (16 << 20) + 16, 1 << 40, u64::MAX];
+    assert_eq!(sizes.map(chunk_instructions), [1, 16 << 10, 1 << 20, 1 << 20, 1 << 20, 1 << 20]);
 }
 
 #[test]

@@ -19,6 +19,7 @@ use crate::emulator::spool::Batch;
 use crate::instructions::accesses::{self, Piece};
 use crate::instructions::blocks::{Blocks, Dictionary};
 use crate::instructions::execution::{RunningRepetition, executed, repeat};
+use crate::options::Ending;
 use crate::record::{self, Control, MAX_NAME_BYTES, Record, SYSCALL_WORDS};
 
 use allowed::AllowedPages;
@@ -49,8 +50,8 @@ pub enum Step {
         /// (even) in turn.
         phase: u64,
     },
-    /// The maximum number of recorded instructions is reached.
-    Full,
+    /// A limit of the trace is reached, which ends the recording.
+    Full(Ending),
 }
 
 /// State of the replay of the thread that uses a ring.
@@ -179,8 +180,8 @@ impl<S: Sink> Replay<S> {
     /// Replays records until they run out or the caller has to act.
     pub fn advance(&mut self, dictionary: &impl Dictionary) -> Result<Step, RecordError> {
         loop {
-            if self.output.as_ref().is_some_and(Output::is_full) {
-                return Ok(Step::Full);
+            if let Some(ending) = self.output.as_ref().and_then(Output::limit_reached) {
+                return Ok(Step::Full(ending));
             }
             let step = match self.current {
                 Some(ring) => self.replay_segment(ring, dictionary)?,
@@ -322,7 +323,7 @@ impl<S: Sink> Replay<S> {
                     let start = self.block_start(ring, number, dictionary)?;
                     self.finish_block(ring, Some(start))?;
                     self.threads[ring].block = Some(number);
-                    if self.output.as_ref().is_some_and(Output::is_full) {
+                    if self.output.as_ref().and_then(Output::limit_reached).is_some() {
                         return Ok(None);
                     }
                 }

@@ -7,6 +7,7 @@ use perforate_trace::TraceWriter;
 use perforate_types::{Instruction, MemoryAccess, ProcessId, ProgramEvent, ThreadId};
 
 use crate::RecordError;
+use crate::options::Ending;
 
 /// Consumer of instructions and events in program order.
 pub trait Sink {
@@ -19,6 +20,9 @@ pub trait Sink {
 
     /// Receives an event of the trace, which happens before the next instruction.
     fn event(&mut self, event: ProgramEvent) -> Result<(), RecordError>;
+
+    /// Size in bytes of what was written so far.
+    fn bytes(&self) -> u64;
 }
 
 impl Sink for TraceWriter {
@@ -32,6 +36,11 @@ impl Sink for TraceWriter {
 
     fn event(&mut self, event: ProgramEvent) -> Result<(), RecordError> {
         Ok(TraceWriter::event(self, event)?)
+    }
+
+    #[inline]
+    fn bytes(&self) -> u64 {
+        self.summary().bytes
     }
 }
 
@@ -59,8 +68,22 @@ pub struct ProcessCounts {
     pub pages_touched: u64,
 }
 
-/// Wrapper of a sink that counts instructions, accesses and touched pages, stops at a maximum number of
-/// instructions, and inserts an event when the process or thread changes.
+/// Limits at which an output is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Maximum number of instructions.
+    pub instructions: u64,
+    /// Size of the written trace in bytes. A chunk is written as a whole, so the last one may exceed the size.
+    pub bytes: u64,
+}
+
+impl Limits {
+    /// No limits.
+    pub const NONE: Self = Self { instructions: u64::MAX, bytes: u64::MAX };
+}
+
+/// Wrapper of a sink that counts instructions, accesses and touched pages, stops at limits,
+/// and inserts an event when the process or thread changes.
 pub struct Output<S> {
     /// Destination of instructions and events.
     pub sink: S,
@@ -74,7 +97,7 @@ pub struct Output<S> {
     /// Number of instructions that were not passed to the sink since the last gap event (the event in a trace
     /// with the number of left-out instructions).
     pub dropped: u64,
-    limit: u64,
+    limits: Limits,
     runner: Runner,
     /// Number of instructions of the running process that are not counted in `processes` yet.
     uncounted: u64,
@@ -85,15 +108,15 @@ pub struct Output<S> {
 }
 
 impl<S: Sink> Output<S> {
-    /// Makes an output that passes at most `limit` instructions to `sink`.
-    pub fn new(sink: S, limit: u64) -> Self {
+    /// Makes an output that passes instructions to `sink` until one of `limits` is reached.
+    pub fn new(sink: S, limits: Limits) -> Self {
         Self {
             sink,
             instructions: 0,
             accesses: 0,
             is_dropping: false,
             dropped: 0,
-            limit,
+            limits,
             runner: Runner::default(),
             uncounted: 0,
             processes: Vec::new(),
@@ -102,9 +125,18 @@ impl<S: Sink> Output<S> {
         }
     }
 
-    /// True if the maximum number of recorded instructions is reached.
-    pub fn is_full(&self) -> bool {
-        self.instructions >= self.limit
+    /// Ending of the recording if a limit is reached.
+    #[inline]
+    pub fn limit_reached(&self) -> Option<Ending> {
+        let Limits { instructions, bytes } = self.limits;
+        if self.instructions >= instructions {
+            return Some(Ending::Limit);
+        }
+        (self.sink.bytes() >= bytes).then_some(Ending::Size)
+    }
+
+    fn is_full(&self) -> bool {
+        self.limit_reached().is_some()
     }
 
     /// Counts of instructions and touched pages so far, by number of the process.
@@ -125,7 +157,7 @@ impl<S: Sink> Output<S> {
         Ok(())
     }
 
-    /// Passes an instruction of the current block to the sink, unless the limit is reached.
+    /// Passes an instruction of the current block to the sink, unless a limit is reached.
     #[inline]
     pub fn push(
         &mut self,
@@ -149,7 +181,7 @@ impl<S: Sink> Output<S> {
         self.sink.push(instruction, accesses)
     }
 
-    /// Passes an event of `runner` to the sink, unless the limit is reached.
+    /// Passes an event of `runner` to the sink, unless a limit is reached.
     pub fn event(&mut self, runner: Runner, event: ProgramEvent) -> Result<(), RecordError> {
         if self.is_full() {
             return Ok(());
@@ -204,22 +236,34 @@ mod tests {
     use super::*;
     use perforate_types::{AccessKind, VirtualAddress};
 
-    /// Sink for tests, which stores nothing.
-    struct Nothing;
+    /// Sink for tests, which counts a byte for each instruction and stores nothing.
+    #[derive(Default)]
+    struct Nothing {
+        bytes: u64,
+    }
+
+    fn at_most(instructions: u64) -> Output<Nothing> {
+        Output::new(Nothing::default(), Limits { instructions, ..Limits::NONE })
+    }
 
     impl Sink for Nothing {
         fn push(&mut self, _: &Instruction, _: &[MemoryAccess]) -> Result<(), RecordError> {
+            self.bytes += 1;
             Ok(())
         }
 
         fn event(&mut self, _: ProgramEvent) -> Result<(), RecordError> {
             Ok(())
         }
+
+        fn bytes(&self) -> u64 {
+            self.bytes
+        }
     }
 
     /// Counts the pages touched by one instruction with these accesses.
     fn pages(accesses: &[(u64, u16)]) -> u64 {
-        let mut output = Output::new(Nothing, 10);
+        let mut output = at_most(10);
         let accesses: Vec<MemoryAccess> = accesses
             .iter()
             .map(|&(address, size)| {
@@ -246,7 +290,7 @@ mod tests {
     fn each_process_has_its_own_counts() {
         let runner =
             |process, thread| Runner { process: ProcessId(process), thread: ThreadId(thread) };
-        let mut output = Output::new(Nothing, 7);
+        let mut output = at_most(7);
         let mut run = |runner, code: Range<u64>, instructions| {
             output.begin_block(runner, code).unwrap();
             (0..instructions).for_each(|_| output.push(&Instruction::default(), &[]).unwrap());
@@ -262,8 +306,8 @@ mod tests {
         assert_eq!(run(runner(1, 2), 0x1ff0..0x2000, 3)[1], counts(3, 1));
         let last = run(runner(0, 0), 0x1000..0x1010, 3);
         assert_eq!(last, [counts(3, 1), counts(3, 1), counts(1, 2)], "the limit is 7 in all");
-        assert!(output.is_full());
-        let mut output = Output::new(Nothing, 10);
+        assert_eq!(output.limit_reached(), Some(Ending::Limit));
+        let mut output = at_most(10);
         output.begin_block(runner(0, 0), 0x1000..0x1010).unwrap();
         output.push(&Instruction::default(), &[]).unwrap();
         output.event(runner(1, 1), ProgramEvent::Exec).unwrap();
@@ -271,5 +315,18 @@ mod tests {
         let both: Vec<u64> = output.processes().iter().map(|counts| counts.instructions).collect();
         assert_eq!(both, [1, 1], "an event changes the process, too");
         assert_eq!((output.instructions, output.accesses), (2, 0));
+    }
+
+    /// Nothing is passed on once the trace has its size, whatever still waits.
+    #[test]
+    fn an_output_ends_at_its_size() {
+        let limits = Limits { instructions: 8, bytes: 5 };
+        let mut output = Output::new(Nothing::default(), limits);
+        for pushed in 0..20 {
+            let expected = (pushed >= 5).then_some(Ending::Size);
+            assert_eq!(output.limit_reached(), expected, "{pushed}");
+            output.push(&Instruction::default(), &[]).unwrap();
+        }
+        assert_eq!((output.instructions, output.sink.bytes), (5, 5));
     }
 }

@@ -1,5 +1,6 @@
 //! Tests of the replay with hand-written records.
 
+use super::output::Limits;
 use super::syscalls::number;
 use super::*;
 use crate::instructions::blocks::dictionary_entry;
@@ -29,6 +30,10 @@ impl Sink for Kept {
     fn event(&mut self, event: ProgramEvent) -> Result<(), RecordError> {
         self.events.push((self.instructions.len(), event));
         Ok(())
+    }
+
+    fn bytes(&self) -> u64 {
+        0
     }
 }
 
@@ -60,7 +65,8 @@ fn batch(ring: usize, records: Vec<u64>) -> Batch {
 /// Makes a replay with a process that is in the trace already.
 fn started(limit: u64) -> Replay<Kept> {
     let mut replay = Replay::new();
-    replay.output = Some(Output::new(Kept::default(), limit));
+    let limits = Limits { instructions: limit, ..Limits::NONE };
+    replay.output = Some(Output::new(Kept::default(), limits));
     replay.images.load(0).unwrap();
     let image = replay.images.get(0).unwrap();
     (image.is_known, image.is_mapped) = (true, true);
@@ -213,7 +219,7 @@ fn system_calls_become_events_in_their_place() {
 fn the_limit_is_exact() {
     let records = [segment(0), block(3), block(3), block(3), end(0)];
     let (replay, step) = replay_of(&[&records], 3);
-    assert_eq!(step, Step::Full);
+    assert_eq!(step, Step::Full(Ending::Limit));
     assert_eq!(kept(replay).instructions.len(), 3);
 }
 

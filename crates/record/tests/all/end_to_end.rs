@@ -415,9 +415,13 @@ fn the_trace_stays_within_its_size() {
     let file = folder.path().join("sh.trace");
     let endless = "while :; do for f in /usr/bin/*; do :; done; done";
     let mut limited = options(&file, &["sh", "-c", endless]);
-    limited.selection.trace_bytes = Some(200_000);
+    let limit = 300_000;
+    limited.selection.trace_bytes = Some(limit);
     let summary = record_quietly(limited).unwrap();
     assert_eq!(summary.ending, Ending::Size);
+    // What was recorded before the program was ended, but not written yet, is dropped.
+    assert_eq!(summary.bytes, std::fs::metadata(&file).unwrap().len());
+    assert!((limit..limit + limit / 8).contains(&summary.bytes), "{}", summary.bytes);
     assert!(read(&file).instructions.len() > 100_000);
 }
 

@@ -7,7 +7,7 @@ use perforate_records::{
 };
 
 use super::{measured_verdict, more_memory, page_size, planned_pages, ranking};
-use crate::format::{bytes, counted, exact, percent};
+use crate::format::{bytes, counted, exact, percent, unsigned_zero};
 
 /// Size of the large pages of `madvise` in bytes.
 const LARGE_BYTES: u64 = 2 << 20;
@@ -242,13 +242,13 @@ pub(super) fn meaning_of_speeds(record: &AdviceRecord) -> String {
     let error = (record.error.pairs > 0 && record.gain.is_some()).then(|| {
         format!(
             "A range has the error of {} predictions for which a measurement is known: measured effects are {:.2} to \
-             {:.2} times the predicted ones in the central 80 % of them, those of less than 5 % from {:.1} points below \
-             to {:.1} above: {}.",
+             {:.2} times the predicted ones in the central 80 % of them, those of less than 5 % from {} points below \
+             to {} above: {}.",
             record.error.pairs,
             record.error.least_factor,
             record.error.largest_factor,
-            -100.0 * record.error.least_difference,
-            100.0 * record.error.largest_difference,
+            unsigned_zero(-100.0 * record.error.least_difference),
+            unsigned_zero(100.0 * record.error.largest_difference),
             record.error.sources.join(", "),
         )
     });
@@ -338,6 +338,15 @@ mod tests {
             gain_share: Some(0.84),
             ..AdviceRecord::default()
         }
+    }
+
+    #[test]
+    fn a_range_without_an_error_below_has_no_sign() {
+        let mut record = record(AdviceVerdict::Worth, (1.21, 1.13, 1.29));
+        record.error.pairs = 1;
+        (record.error.least_difference, record.error.largest_difference) = (0.0, 0.17);
+        let text = meaning_of_speeds(&record);
+        assert!(text.contains("from 0.0 points below to 17.0 above"), "{text}");
     }
 
     #[test]

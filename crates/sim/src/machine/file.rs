@@ -267,7 +267,10 @@ impl MachineFile {
         let ends_so = |known: &&&str| {
             known.rsplit('.').next().is_some_and(|last| last.eq_ignore_ascii_case(key))
         };
-        if let Some(near) = all.iter().find(ends_so).copied().or_else(|| nearest(key, &all)) {
+        let of_near_parts: Vec<&str> =
+            all.iter().copied().filter(|known| has_near_parts(key, known)).collect();
+        let near = || nearest(key, &of_near_parts);
+        if let Some(near) = all.iter().find(ends_so).copied().or_else(near) {
             return format!("there is no key {key:?}; did you mean {near}?");
         }
         let section = key.split_once('.').map_or("", |(section, _)| section);
@@ -279,6 +282,15 @@ impl MachineFile {
         let known = if here.is_empty() { sections(&all) } else { here };
         format!("there is no key {key:?}; there are {}", known.join(", "))
     }
+}
+
+/// False if a part of `key` (between dots) is not similar to the same part of the known key: `tlb.l1.entries`
+/// and `tlb.l2.entries` differ in a letter, but it is the only one that matters. Keys with other numbers of parts
+/// are not compared by parts.
+fn has_near_parts(key: &str, known: &str) -> bool {
+    let (parts, known) = (key.split('.'), known.split('.'));
+    parts.clone().count() != known.clone().count()
+        || parts.zip(known).all(|(part, known)| nearest(part, &[known]).is_some())
 }
 
 /// Returns the sections of keys, which are the parts before the first dot, without duplicates.
@@ -589,7 +601,7 @@ mod tests {
         }
         for (text, problem) in [
             ("base = 3", "line 1: base: expected the name of a machine or a file, in quotes"),
-            ("\nbase = \"ice\"", "line 2: base: no machine \"ice\"; there are perforated-table2"),
+            ("\nbase = \"ice\"", "line 2: base: no machine \"ice\"; did you mean ice-lake-sp?"),
             ("base = \"no.toml\"", "line 1: base: /no.toml: No such file"),
             ("base = \"m.toml\"", "base: goes round in a circle: /m.toml, then /m.toml"),
         ] {
@@ -658,6 +670,8 @@ mod tests {
                 "3",
                 "there is no key \"tbl.l2.entries\"; did you mean tlb.l2.entries?",
             ),
+            ("cache.l1d.size", "1B", "did you mean cache.l1d.size_bytes?"),
+            ("tlb.l1d.entries", "3", "there are tlb.tagged, tlb.l1_data_4k.entries, "),
             ("walkers", "3", "did you mean walker.walkers?"),
             ("walker.slits", "3", "there are walker.walkers, "),
             ("zzzzzzzzzzzz", "3", "there are tlb, walk_cache, "),

@@ -130,8 +130,12 @@ pub(super) struct Lines {
     pub(super) input: Input,
     /// Last line that was read, with its line feed if it has one.
     pub(super) line: Vec<u8>,
+    /// Number of lines that were read so far, which is the number of the last one.
+    number: u64,
     /// Offset of the last line's first byte in the decompressed content.
-    pub(super) start: u64,
+    start: u64,
+    /// True if the last line has no line feed.
+    is_cut_off: bool,
     filler: FillerLimit,
     /// Description of valid lines, for error messages.
     expected: &'static str,
@@ -143,21 +147,39 @@ impl Lines {
 
     pub(super) fn new(input: Input, expected: &'static str) -> Self {
         let filler = FillerLimit::new("empty lines and comments");
-        Self { input, line: Vec::new(), start: 0, filler, expected }
+        Self { input, line: Vec::new(), number: 0, start: 0, is_cut_off: false, filler, expected }
     }
 
     /// Reads the next line. Returns false at the end of the input.
     pub(super) fn advance(&mut self) -> Result<bool, TraceError> {
-        self.start = self.input.offset;
+        let start = self.input.offset;
         self.line.clear();
         let mut limited = (&mut self.input.stream).take(Self::MOST_BYTES);
         let result = limited.read_until(b'\n', &mut self.line);
         result.map_err(|error| self.input.failed(error, self.line.len()))?;
+        if self.line.is_empty() {
+            return Ok(false);
+        }
+        (self.start, self.number) = (start, self.number + 1);
         self.input.offset += self.line.len() as u64;
-        if self.line.len() as u64 == Self::MOST_BYTES && !self.line.ends_with(b"\n") {
+        self.is_cut_off = !self.line.ends_with(b"\n");
+        if self.line.len() as u64 == Self::MOST_BYTES && self.is_cut_off {
             return Err(self.wrong("a line too long".into()));
         }
-        Ok(!self.line.is_empty())
+        Ok(true)
+    }
+
+    /// True if the last line has no line feed, so that its end may be missing.
+    pub(super) fn is_cut_off(&self) -> bool {
+        self.is_cut_off
+    }
+
+    /// At the end of the input: the place at which the file is cut off, after `instructions` whole ones.
+    /// `None` if the last line has its end, or if the place was returned already.
+    pub(super) fn take_truncation(&mut self, instructions: usize) -> Option<Truncation> {
+        let problem = "the last line has no line end; the file may be cut off".to_owned();
+        let (offset, instructions) = (self.start, instructions as u64);
+        std::mem::take(&mut self.is_cut_off).then_some(Truncation { offset, instructions, problem })
     }
 
     /// Counts the last line as an instruction or access, or as filler (content without either) if it is
@@ -170,17 +192,21 @@ impl Lines {
         Ok(())
     }
 
-    /// Makes an error with the offset of the last line.
+    /// Makes an error with the number of the last line.
     pub(super) fn wrong(&self, problem: String) -> TraceError {
-        self.input.damaged(self.start, problem, self.expected)
+        self.wrong_for(problem, self.expected)
     }
 
-    /// Makes the error that the last line cannot be parsed.
-    pub(super) fn unknown(&self) -> TraceError {
-        let line = String::from_utf8_lossy(&self.line);
-        let text: String = line.trim_end().chars().take(40).collect();
-        self.wrong(format!("{text:?}"))
+    /// Makes an error with the number of the last line, in whose place `expected` would be right.
+    pub(super) fn wrong_for(&self, problem: String, expected: &str) -> TraceError {
+        TraceError::line(&self.input.path, self.number, problem, expected)
     }
+}
+
+/// Quotes text of a trace for an error, at most 40 characters.
+pub(super) fn quote(text: &[u8]) -> String {
+    let text: String = String::from_utf8_lossy(text).trim_end().chars().take(40).collect();
+    format!("{text:?}")
 }
 
 /// Buffer at the current position of an [`Input`], for formats whose readers look ahead.

@@ -5,7 +5,7 @@
 
 use perforate_types::{AccessKind, Chunk, Instruction, MemoryAccess, VirtualAddress};
 
-use super::foreign_source::{Format, Input, Lines, NO_EVENTS, Pending};
+use super::foreign_source::{Format, Input, Lines, NO_EVENTS, Pending, quote};
 use crate::source::Truncation;
 use crate::{SourceMetadata, TraceError};
 
@@ -60,16 +60,13 @@ fn parse(line: &[u8]) -> Option<Line> {
 pub(super) struct Lackey {
     lines: Lines,
     pending: Pending,
-    is_cut_off: bool,
-    /// Number of instructions in the last chunk, except for the chunk's last one, which the end of the file
-    /// may have cut short.
-    instructions: u64,
+    truncation: Option<Truncation>,
 }
 
 impl Lackey {
     pub(super) fn new(input: Input) -> Self {
         let lines = Lines::new(input, EXPECTED);
-        Self { lines, pending: Pending::default(), is_cut_off: false, instructions: 0 }
+        Self { lines, pending: Pending::default(), truncation: None }
     }
 
     /// Reads the next line of lackey's output; `None` at the end.
@@ -77,16 +74,13 @@ impl Lackey {
         if !self.lines.advance()? {
             return Ok(None);
         }
-        let Some(line) = self.lines.line.strip_suffix(b"\n") else {
-            self.is_cut_off = true;
-            return Ok(None);
-        };
-        let parsed = parse(line).ok_or_else(|| self.lines.unknown())?;
+        let Some(line) = self.lines.line.strip_suffix(b"\n") else { return Ok(None) };
+        let parsed = parse(line).ok_or_else(|| self.lines.wrong(quote(line)))?;
         self.lines.count(parsed == Line::Ignored)?;
         if self.pending.instruction.is_none() && matches!(parsed, Line::Access { .. }) {
             let problem = "an access before the first instruction".to_owned();
             let expected = "a line 'I  ADDRESS,SIZE' first";
-            return Err(self.lines.input.damaged(self.lines.start, problem, expected));
+            return Err(self.lines.wrong_for(problem, expected));
         }
         Ok(Some(parsed))
     }
@@ -122,7 +116,8 @@ impl Format for Lackey {
                 }
                 Some(Line::Ignored) => {}
                 None => {
-                    self.instructions = chunk.instructions.len() as u64;
+                    // The end of the file may have cut the pending instruction's accesses short.
+                    self.truncation = self.lines.take_truncation(chunk.instructions.len());
                     self.pending.complete(chunk);
                     break;
                 }
@@ -132,8 +127,6 @@ impl Format for Lackey {
     }
 
     fn take_truncation(&mut self) -> Option<Truncation> {
-        let problem = "the last line has no line end: the file is cut off".to_owned();
-        let (offset, instructions) = (self.lines.start, self.instructions);
-        std::mem::take(&mut self.is_cut_off).then_some(Truncation { offset, instructions, problem })
+        self.truncation.take()
     }
 }

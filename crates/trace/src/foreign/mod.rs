@@ -138,14 +138,13 @@ fn recognize(path: &Path, sample: &[u8], length: Option<u64>) -> Result<TraceFor
     if lackey::is_lackey(sample) {
         return Ok(TraceFormat::Lackey);
     }
-    if text::is_list(sample) {
-        return Ok(TraceFormat::Csv);
-    }
+    let Some((line, problem)) = text::problem(sample) else { return Ok(TraceFormat::Csv) };
     let printable = |byte: &u8| matches!(byte, b'\t' | b'\n' | b'\r' | 0x20..=0x7e | 0x80..);
     if sample.iter().take(4096).all(printable)
         && std::str::from_utf8(&sample[..sample.len().min(64)]).is_ok()
     {
-        let found = "text that is neither lackey output nor a list of accesses";
+        let neither = "text that is neither lackey output nor a list of accesses";
+        let found = format!("{neither} (line {line}: {problem})");
         return Err(TraceError::unrecognized(path, found));
     }
     champsim::detect_format(sample, length).map_err(|found| TraceError::unrecognized(path, found))

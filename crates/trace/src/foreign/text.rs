@@ -10,14 +10,16 @@ use perforate_types::{AccessKind, Chunk, Instruction, MemoryAccess, VirtualAddre
 
 use super::ASSUMED_IP;
 use super::foreign_source::{
-    ACCESSES_ONLY, Format, Input, Lines, NO_EVENTS, Pending, SwitchTracker,
+    ACCESSES_ONLY, Format, Input, Lines, NO_EVENTS, Pending, SwitchTracker, quote,
 };
 use super::formats::TraceFormat;
+use crate::source::Truncation;
 use crate::{SourceMetadata, TraceError};
 
 /// Assumed size in bytes of accesses whose line has no size.
 const ASSUMED_SIZE_BYTES: u16 = 8;
-const EXPECTED: &str = "'R|W|I ADDRESS [SIZE] [PID] [IP]', numbers decimal or after 0x";
+const EXPECTED: &str =
+    "'R|W|I ADDRESS [SIZE] [PID] [IP]' with commas or blanks between, numbers decimal or after 0x";
 
 /// First line of lists that Perforate writes: the names of the columns.
 pub(super) const HEADER: &str = "kind,address,size,pid,ip";
@@ -51,71 +53,94 @@ enum Line {
     Ignored,
 }
 
-/// True if a file that begins with `sample` is a list of accesses.
-pub(super) fn is_list(sample: &[u8]) -> bool {
-    let lines = sample.split(|&byte| byte == b'\n');
-    let mut told =
-        lines.map(|line| parse(line, &IN_ORDER)).filter(|line| *line != Some(Line::Ignored));
-    matches!(told.next(), Some(Some(_)))
+/// Problem of the first line that has content, if a file that begins with `sample` is no list of accesses:
+/// number of the line, and what is wrong.
+pub(super) fn problem(sample: &[u8]) -> Option<(usize, String)> {
+    let lines = sample.split(|&byte| byte == b'\n').map(|line| parse(line, &IN_ORDER));
+    let mut told = lines.enumerate().filter(|(_, line)| *line != Ok(Line::Ignored));
+    match told.next() {
+        Some((_, Ok(_))) => None,
+        Some((number, Err(problem))) => Some((number + 1, problem)),
+        None => Some((1, "nothing but empty lines and comments".into())),
+    }
 }
 
-fn parse(line: &[u8], columns: &Columns) -> Option<Line> {
-    let line = std::str::from_utf8(line).ok()?.trim();
-    if line.is_empty() || line.starts_with('#') {
-        return Some(Line::Ignored);
+fn parse(line: &[u8], columns: &Columns) -> Result<Line, String> {
+    let Ok(text) = std::str::from_utf8(line) else { return Err(quote(line)) };
+    let text = text.trim();
+    if text.is_empty() || text.starts_with('#') {
+        return Ok(Line::Ignored);
     }
     let mut fields = [""; 16];
     let mut count = 0;
     let mut add = |field| {
-        let place = fields.get_mut(count)?;
+        let place = fields.get_mut(count).ok_or("more than 16 fields")?;
         *place = field;
         count += 1;
-        Some(())
+        Ok::<_, String>(())
     };
-    if line.contains(',') {
-        line.split(',').try_for_each(|field| add(field.trim()))?;
+    if text.contains(',') {
+        text.split(',').try_for_each(|field| add(field.trim()))?;
     } else {
-        line.split_whitespace().try_for_each(&mut add)?;
+        text.split_whitespace().try_for_each(&mut add)?;
     }
     let fields = &fields[..count];
-    header(fields).or_else(|| entry(fields, columns))
+    entry(fields, columns).or_else(|problem| header(fields).unwrap_or(Err(problem)))
 }
 
-fn header(fields: &[&str]) -> Option<Line> {
-    let mut columns: Columns = [None; 5];
-    for (place, field) in fields.iter().enumerate() {
+/// Reads the names of columns; `None` if no field is such a name.
+fn header(fields: &[&str]) -> Option<Result<Line, String>> {
+    let column = |field: &&str| {
         let names_it = |names: &&[&str]| names.iter().any(|name| name.eq_ignore_ascii_case(field));
-        let column = NAMES.iter().position(names_it)?;
-        if columns[column].replace(place).is_some() {
-            return None;
+        NAMES.iter().position(names_it)
+    };
+    fields.iter().any(|field| column(field).is_some()).then(|| {
+        let mut columns: Columns = [None; 5];
+        for (place, field) in fields.iter().enumerate() {
+            let known = || HEADER.replace(',', ", ");
+            let column = column(field).ok_or_else(|| {
+                format!("column {} is none of {}", quote(field.as_bytes()), known())
+            })?;
+            if columns[column].replace(place).is_some() {
+                return Err(format!("column {field:?} stands twice"));
+            }
         }
-    }
-    (columns[0].is_some() && columns[1].is_some()).then_some(Line::Header(columns))
+        match columns {
+            [Some(_), Some(_), ..] => Ok(Line::Header(columns)),
+            [None, ..] => Err("no column is the kind".into()),
+            _ => Err("no column is the address".into()),
+        }
+    })
 }
 
-fn entry(fields: &[&str], columns: &Columns) -> Option<Line> {
+fn entry(fields: &[&str], columns: &Columns) -> Result<Line, String> {
     let field = |column: usize| {
         columns[column].and_then(|place| fields.get(place)).copied().filter(|text| !text.is_empty())
     };
-    if columns.iter().flatten().max().is_none_or(|&last| fields.len() > last + 1) {
-        return None;
-    }
-    let kind = match field(0)? {
+    let wrong = |name: &str, text: &str, expected: &str| {
+        format!("{name} {} is {expected}", quote(text.as_bytes()))
+    };
+    let kind = match field(0).ok_or("no kind")? {
         "R" | "r" | "read" | "READ" | "Read" => Some(AccessKind::Read),
         "W" | "w" | "write" | "WRITE" | "Write" => Some(AccessKind::Write),
         "I" | "i" | "instruction" | "INSTRUCTION" | "Instruction" => None,
-        _ => return None,
+        other => return Err(wrong("kind", other, "none of R, W and I")),
     };
-    let optional = |column| match field(column) {
-        Some(text) => number(text).map(Some),
-        None => Some(None),
-    };
-    let size = match optional(2)? {
-        Some(size) => Some(u16::try_from(size).ok().filter(|&size| size > 0)?),
+    let most = columns.iter().flatten().max().map_or(0, |last| last + 1);
+    if fields.len() > most {
+        return Err(format!("{} fields are more than the {most} columns", fields.len()));
+    }
+    let number = |name: &str, text| number(text).ok_or_else(|| wrong(name, text, "no number"));
+    let optional = |name, column| field(column).map(|text| number(name, text)).transpose();
+    let size = match field(2) {
+        Some(text) => {
+            let size = u16::try_from(number("size", text)?).ok().filter(|&size| size > 0);
+            Some(size.ok_or_else(|| wrong("size", text, "not from 1 to 65535"))?)
+        }
         None => None,
     };
-    let address = number(field(1)?)?;
-    Some(Line::Entry { kind, address, size, pid: optional(3)?, ip: optional(4)? })
+    let address = number("address", field(1).ok_or("no address")?)?;
+    Ok(Line::Entry { kind, address, size, pid: optional("pid", 3)?, ip: optional("ip", 4)? })
 }
 
 fn number(text: &str) -> Option<u64> {
@@ -136,6 +161,7 @@ pub(super) struct Text {
     has_line: bool,
     running: SwitchTracker,
     any: bool,
+    truncation: Option<Truncation>,
 }
 
 impl Text {
@@ -147,15 +173,21 @@ impl Text {
             has_line: false,
             running: SwitchTracker::default(),
             any: false,
+            truncation: None,
         }
     }
 
-    /// Reads the next line of the list; `None` at the end.
+    /// Reads the next line of the list; `None` at the end. A last line without a line feed counts if it can be
+    /// read.
     fn next_line(&mut self) -> Result<Option<Line>, TraceError> {
         if !self.lines.advance()? {
             return Ok(None);
         }
-        let line = parse(&self.lines.line, &self.columns).ok_or_else(|| self.lines.unknown())?;
+        let line = match parse(&self.lines.line, &self.columns) {
+            Ok(line) => line,
+            Err(_) if self.any && self.lines.is_cut_off() => return Ok(None),
+            Err(problem) => return Err(self.lines.wrong(problem)),
+        };
         if self.any && matches!(line, Line::Header(_)) {
             return Err(self.lines.wrong("column names below the first line".into()));
         }
@@ -167,10 +199,10 @@ impl Text {
     /// same.
     fn switch(&mut self, pid: Option<u64>, chunk: &mut Chunk) -> Result<(), TraceError> {
         let Some(pid) = pid else { return Ok(()) };
-        let event = self.running.switch(pid, 0).map_err(|()| {
-            let (input, problem) = (&self.lines.input, "too many processes".to_owned());
-            input.damaged(input.offset, problem, "at most 65536")
-        })?;
+        let event = self
+            .running
+            .switch(pid, 0)
+            .map_err(|()| self.lines.wrong_for("too many processes".to_owned(), "at most 65536"))?;
         if let Some(event) = event {
             self.pending.complete(chunk);
             chunk.push_event(event);
@@ -234,11 +266,17 @@ impl Format for Text {
                 }
                 Some(Line::Ignored) => {}
                 None => {
+                    // The end of the file may have cut the pending instruction short.
+                    self.truncation = self.lines.take_truncation(chunk.instructions.len());
                     self.pending.complete(chunk);
                     break;
                 }
             }
         }
         Ok(())
+    }
+
+    fn take_truncation(&mut self) -> Option<Truncation> {
+        self.truncation.take()
     }
 }

@@ -158,14 +158,18 @@ fn lackey_lines_are_decoded() {
 }
 
 #[test]
-fn wrong_lackey_lines_are_named_with_their_offset() {
-    let wrong = format!("{LACKEY}I  zz,3\n"); // 124 bytes before it
+fn wrong_lackey_lines_are_named_with_their_number() {
+    let wrong = format!("{LACKEY}I  zz,3\n");
+    let last = wrong.lines().count();
     let text = error_of("wrong.txt", wrong.as_bytes());
-    assert!(text.contains(&format!("byte {}: \"I  zz,3\"", LACKEY.len())), "{text}");
+    assert!(
+        text.contains(&format!("line {last}: \"I  zz,3\"; expected 'I  ADDRESS,SIZE'")),
+        "{text}"
+    );
     let text = error_of("early.txt", b" L 1000,8\nI  1000,3\n");
-    assert!(text.contains("byte 0: an access before the first instruction"), "{text}");
+    assert!(text.contains("line 1: an access before the first instruction"), "{text}");
     let text = error_of("zero.txt", b"I  1000,3\n L 1000,0\n");
-    assert!(text.contains("byte 10: \" L 1000,0\""), "{text}");
+    assert!(text.contains("line 2: \" L 1000,0\""), "{text}");
 
     let (_folder, path) = file("cut.txt", &LACKEY.as_bytes()[..LACKEY.len() - 9]);
     let mut source = open(&path).unwrap();

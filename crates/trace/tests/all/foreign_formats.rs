@@ -519,30 +519,68 @@ fn lists_of_accesses_are_read() {
     // Process 6 is numbered 1.
     assert_eq!(chunk.events, [(3, switch(1, 1))]);
 
-    let renamed = whole(b"ADDR,PC,rw\n0x5000,0x600000,W\n 0x5008 , 0x600004 , read".to_vec());
+    let renamed = whole(b"ADDR,PC,rw\n0x5000,0x600000,W\n 0x5008 , 0x600004 , read\n".to_vec());
     assert_eq!(ips(&renamed), [0x60_0000, 0x60_0004]);
     assert_eq!(renamed.accesses, [access(0x5000, 8, Write), access(0x5008, 8, Read)]);
 }
 
 #[test]
-fn wrong_lines_of_lists_are_named_with_their_offset() {
+fn wrong_lines_of_lists_are_named_with_their_number() {
     for (line, shown) in [
-        ("R ffff8000", "\"R ffff8000\""), // hexadecimal without 0x
-        ("R 0x1000 -8", "\"R 0x1000 -8\""),
-        ("R 0x1000 0", "\"R 0x1000 0\""),
-        ("R 0x1000 65536", "65536"),
-        ("R 0x10000000000000000", "0x10000000000000000"),
-        ("X 0x1000", "\"X 0x1000\""),
-        ("R 0x1000 8 1 2 3", "8 1 2 3"),
-        ("R", "\"R\""),
-        ("R +5", "\"R +5\""),
-        ("kind,address", "column names below the first line"),
+        ("R ffff8000", "address \"ffff8000\" is no number"), // hexadecimal without 0x
+        ("R 0x1000 -8", "size \"-8\" is no number"),
+        ("R 0x1000 0", "size \"0\" is not from 1 to 65535"),
+        ("R,0x7f0000000000,999999999999", "size \"999999999999\" is not from 1 to 65535"),
+        ("R 0x10000000000000000", "address \"0x10000000000000000\" is no number"),
+        ("X 0x1000", "kind \"X\" is none of R, W and I"),
+        ("R;0x1000", "kind \"R;0x1000\" is none of R, W and I"),
+        (",0x1000", "no kind"),
+        ("R 0x1000 8 1 2 3", "6 fields are more than the 5 columns"),
+        ("R,0x1000,,,,,,,,,,,,,,,,", "more than 16 fields"),
+        ("R", "no address"),
+        ("R +5", "address \"+5\" is no number"),
+        ("R,5,,x", "pid \"x\" is no number"),
+        ("R,5,,,x", "ip \"x\" is no number"),
     ] {
-        let text = error_of("list", format!("R 0x1000\n{line}\n").into());
-        assert!(text.contains("byte 9: ") && text.contains(shown), "{text}");
+        let text = error_of("list", format!("R 0x1000\n\n{line}\n").into());
+        let expected = format!("list: line 3: {shown}; expected 'R|W|I ADDRESS");
+        assert!(text.contains(&expected), "{text}");
+        let text = error_of("list", format!("# first\n{line}\n").into());
+        assert!(text.contains(&format!("nor a list of accesses (line 2: {shown}); ")), "{text}");
+    }
+    let again = error_of("list", b"R 0x1000\nkind,address\n".to_vec());
+    assert!(again.contains("line 2: column names below the first line"), "{again}");
+    for (names, shown) in [
+        ("kind,where", "column \"where\" is none of kind, address, size, pid, ip"),
+        ("kind,address,addr", "column \"addr\" stands twice"),
+        ("size,address", "no column is the kind"),
+        ("rw,pc", "no column is the address"),
+        ("kind;address;size", "kind \"kind;address;size\" is none of R, W and I"),
+    ] {
+        let text = error_of("list", format!("{names}\nR,0x1000\n").into());
+        assert!(text.contains(&format!("(line 1: {shown}); ")), "{text}");
     }
     let long = format!("R 0x1000\n# {}\n", "x".repeat(5000));
     assert!(error_of("long", long.into()).contains("a line too long"));
+}
+
+/// A number that lost its last digits is a number, too.
+#[test]
+fn a_list_without_its_last_line_end_may_be_cut_off() {
+    let list = "R 0x1000\nI 0x400000 3\nR 0x5500\n";
+    for (bytes, instructions, whole) in [
+        (list.len() - 1, 2, Some(1)),
+        (list.len() - 3, 2, Some(1)),
+        (list.len() - 8, 2, Some(1)),
+        (14, 2, Some(1)),
+        (9, 1, None),
+    ] {
+        let mut source = source(list.as_bytes()[..bytes].to_vec());
+        let (chunk, error) = read_all(&mut *source);
+        assert!(error.is_none(), "{bytes}: {error:?}");
+        assert_eq!(chunk.instructions.len(), instructions, "{bytes}");
+        assert_eq!(source.truncated().map(|cut| cut.instructions), whole, "{bytes}");
+    }
 }
 
 #[test]

@@ -35,11 +35,12 @@ pub fn advise_on_process(
     let rounds = found.rounds;
     let ranked = rank_accessed(found.places);
     let all = ranked.candidates.iter().chain(&ranked.others);
-    let used: f64 = all.clone().map(AccessedPlace::mean_bytes).sum();
+    // The sum of no floating-point numbers is -0.
+    let used: u64 = all.clone().map(|place| place.mean_bytes() as u64).sum();
     let description = format!(
         "{} of a second of process {pid}, {:.0} MB in use in a round",
         counted(rounds, "round"),
-        used / f64::from(1 << 20)
+        used as f64 / f64::from(1 << 20)
     );
     Ok(AdviceRecord {
         workload: found.program,

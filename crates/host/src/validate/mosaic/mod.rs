@@ -18,12 +18,13 @@ mod row;
 
 use std::path::PathBuf;
 
+use perforate_config::Size;
 use perforate_sim::RunResult;
 
 use super::{Options, ProgramSample, benchmark_size, plan, predict::Predictor};
 use crate::benchmark::WorkerCommand;
 use crate::layout::{Intervals, LARGE_BYTES, Layout, LayoutChoice, LayoutFile, Pools, Shape};
-use crate::machine::{Processor, clock_ghz_of};
+use crate::machine::{Headroom, Processor, clock_ghz_of};
 use crate::{HostError, Reporter};
 
 pub use errors::Errors;
@@ -132,9 +133,7 @@ pub fn validate_mosaics(
         let mut rows = plan::rows(&machine, bytes);
         rows.retain(|row| row.bytes / LARGE_BYTES >= LEAST_PAGES);
         if rows.is_empty() {
-            let least = (LEAST_PAGES * LARGE_BYTES) >> 20;
-            let problem = format!("expected at least {least}M for layouts, not {}M", bytes >> 20);
-            return Err(HostError::Size(problem));
+            return Err(too_small(wanted, count, Headroom::now()));
         }
         for row in rows {
             let layouts = all_layouts(&mosaics.layouts, 0, row.bytes);
@@ -159,6 +158,23 @@ pub fn validate_mosaics(
     Ok((outcome, results))
 }
 
+/// Error for benchmarks without memory for layouts: each of `count` is of `wanted` bytes, or of less if they do not
+/// fit.
+fn too_small(wanted: u64, count: u64, headroom: Option<Headroom>) -> HostError {
+    let least = LEAST_PAGES * LARGE_BYTES;
+    if wanted < least {
+        let [least, wanted] = [least, wanted].map(Size);
+        return HostError::Size(format!("expected at least {least} for layouts, not {wanted}"));
+    }
+    // One benchmark has no layout.
+    let most = (headroom.map_or(0, |headroom| headroom.bytes) / least).saturating_sub(1);
+    HostError::Layouts(format!(
+        "{count} benchmarks of {} each do not fit in half of the memory available; expected at most {most} \
+         layouts",
+        Size(least)
+    ))
+}
+
 /// The layout of only 4KB pages, followed by the chosen layouts, for pools of which the program
 /// uses these numbers of bytes.
 fn all_layouts(choices: &[LayoutChoice], heap_bytes: u64, mapped_bytes: u64) -> Vec<Layout> {
@@ -171,6 +187,19 @@ fn all_layouts(choices: &[LayoutChoice], heap_bytes: u64, mapped_bytes: u64) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_error_names_the_option_that_is_the_problem() {
+        let headroom = |bytes| Some(Headroom { bytes });
+        let error = too_small(8 << 20, 2, headroom(1 << 40));
+        assert!(matches!(error, HostError::Size(_)));
+        assert_eq!(error.to_string(), "expected at least 16M for layouts, not 8M");
+        let error = too_small(256 << 20, 1001, headroom(11 << 30));
+        let problem = "1001 benchmarks of 16M each do not fit in half of the memory available; \
+                       expected at most 703 layouts";
+        assert!(matches!(error, HostError::Layouts(_)));
+        assert_eq!(error.to_string(), problem);
+    }
 
     #[test]
     fn layouts_are_written_as_files() {
