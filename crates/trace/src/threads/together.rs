@@ -227,7 +227,7 @@ mod tests {
         );
     }
 
-    /// What programs have before their first instruction, they have before any of them runs.
+    /// Events before the first instruction of each program come before any instruction.
     #[test]
     fn programs_begin_with_the_memory_that_they_had() {
         let program = |first: u64| {
