@@ -13,7 +13,7 @@ use perforate_sim::{
 use serde_json::json;
 
 use crate::options::{RunFlags, own_memory_bar};
-use crate::output::{COLUMNS, print};
+use crate::output::{print, text_columns};
 use crate::progress::Bar;
 
 /// Workloads that `bench` runs by default: data larger than every TLB, a stream, and recorded programs.
@@ -218,8 +218,9 @@ fn table(all: &[Measured], timing: Timing) -> String {
              states; speed-up: over the first scheme"
         ),
     ];
-    let notes: Vec<String> = notes.iter().map(|note| wrapped("note: ", note, COLUMNS)).collect();
-    format!("{}\n{}\n", columns(&table, COLUMNS), notes.join("\n"))
+    let notes: Vec<String> =
+        notes.iter().map(|note| wrapped("note: ", note, text_columns())).collect();
+    format!("{}\n{}\n", columns(&table, text_columns()), notes.join("\n"))
 }
 
 #[cfg(test)]

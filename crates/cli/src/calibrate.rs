@@ -13,7 +13,7 @@ use perforate_host::machine::kept_file;
 use perforate_records::json_line;
 use perforate_report::text::wrapped;
 
-use crate::output::{COLUMNS, CommandOutput};
+use crate::output::{CommandOutput, text_columns};
 
 /// Measure this machine, and write a machine file to predict with.
 #[derive(Args)]
@@ -80,7 +80,7 @@ pub fn calibrate(
     }
     let found = perforate_host::calibrate::calibrate(&options, reporter)?;
     write_text(&arguments.out, &found.file)?;
-    let kept = wrapped("", &keep_for_host(&found), COLUMNS);
+    let kept = wrapped("", &keep_for_host(&found), text_columns());
     let text = text::text(&found, &arguments.out) + kept.as_str();
     let quantities = found.quantities.iter().map(json_line);
     let checks = found.checks.iter().map(json_line);

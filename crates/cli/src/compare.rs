@@ -16,7 +16,7 @@ use crate::figures;
 use crate::merged_notes::merged_notes;
 use crate::native_counters::NativeCounters;
 use crate::options::{RunFlags, own_memory_bar};
-use crate::output::{COLUMNS, columns, command, notes, print, result_folder};
+use crate::output::{columns, command, notes, print, result_folder, text_columns};
 use crate::program_recording::ProgramRecording;
 use crate::progress::Bar;
 use crate::vary::{Variant, Vary, note_without_effect, variants};
@@ -297,7 +297,7 @@ fn write_files(
     shown.extend_from_slice(left_out);
     print(&format!(
         "{table}\n{}results: {written}\nreport:  {} (open it in a browser)\n{}",
-        notes(&shown, width.min(COLUMNS)),
+        notes(&shown, text_columns()),
         written.file(REPORT).display(),
         figures::summary(&written, drawn.as_deref()),
     ))

@@ -16,7 +16,7 @@ use perforate_sim::{Composition, Machine, Progress, ResolvedRun, SimError, open_
 use perforate_trace::Source;
 
 use crate::options::WorkloadFlags;
-use crate::output::{CommandOutput, command};
+use crate::output::{CommandOutput, columns, command};
 
 /// Page sizes of the curves: 4KB, 16KB, 64KB, 2MB, 1GB.
 const ORDERS: [PageOrder; 5] =
@@ -103,7 +103,7 @@ pub fn curves(
     };
     let record = measure(&run, source.as_mut(), sampling, reporter)?;
     let json = json_line(&record);
-    let mut text = curves_table(&record, COLUMNS);
+    let mut text = curves_table(&record, columns().min(COLUMNS));
     if let Some(folder) = folder {
         let title = format!("{} on {}", record.workload, record.machine);
         let options = ReportOptions { title, command: command(), ..ReportOptions::default() };

@@ -5,7 +5,7 @@ use clap::Args;
 use perforate_config::{Address, ConfigError, Section};
 
 use crate::options::{RunFlags, own_memory_bar};
-use crate::output::{COLUMNS, print};
+use crate::output::{print, text_columns};
 
 /// Show one translation step by step.
 #[derive(Args)]
@@ -55,5 +55,5 @@ pub fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
     let ExplainArguments { addresses, workload, scheme, placement } = arguments;
     let question = Question { addresses, workload, scheme };
     let explained = crate::actions::explain(&placement.request()?, &question, &own_memory_bar())?;
-    print(&explained.text(COLUMNS))
+    print(&explained.text(text_columns()))
 }

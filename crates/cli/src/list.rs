@@ -17,7 +17,7 @@ use perforate_types::Counter;
 use perforate_workloads::WORKLOADS;
 
 use crate::experiment;
-use crate::output::{COLUMNS, print};
+use crate::output::{print, text_columns};
 use perforate_config::Table as _;
 use perforate_trace::bundled;
 
@@ -172,7 +172,7 @@ fn policies() -> String {
     let mut text =
         "Policies (--policy NAME|FILE, for scripted and perforated-scripted)\n".to_owned();
     for (name, about) in scheme::scripted::bundled() {
-        text += &wrapped(&format!("  {name:<14} "), &about, COLUMNS);
+        text += &wrapped(&format!("  {name:<14} "), &about, text_columns());
     }
     text
 }
@@ -197,7 +197,7 @@ fn counters() -> String {
             };
             let lead = format!("{beside:<NAME_COLUMNS$}");
             text += &above;
-            text += &wrapped(&lead, &counter.meaning, COLUMNS);
+            text += &wrapped(&lead, &counter.meaning, text_columns());
         }
     }
     text

@@ -11,7 +11,7 @@ use perforate_experiment::linear_model::{
 use perforate_report::text::{Column, columns};
 use serde_json::json;
 
-use crate::output::{COLUMNS, notes, print};
+use crate::output::{notes, print, text_columns};
 
 /// Predict what direct segments would cost, from measured counters or results, with the linear
 /// models of D Table IV.
@@ -195,11 +195,11 @@ fn text(case: &Case, prediction: &Prediction) -> String {
             numbers("÷ native time", |row| percent(row.share_of_native)),
             numbers("overhead", |row| row.overhead.map_or_else(|| "–".to_owned(), percent)),
         ],
-        COLUMNS,
+        text_columns(),
     );
     format!("Cost of page walks by D Table IV: {}\n\n{table}\n", plain(&case.title))
-        + notes(&prediction.notes, COLUMNS).as_str()
-        + notes(&case.notes, COLUMNS).as_str()
+        + notes(&prediction.notes, text_columns()).as_str()
+        + notes(&case.notes, text_columns()).as_str()
 }
 
 /// Removes control characters from a text.

@@ -10,8 +10,8 @@ use perforate_report::text::wrapped;
 pub use perforate_report::text::{printable, quoted};
 use terminal_size::terminal_size_of;
 
-/// Width of tables in characters if standard output is not a terminal.
-pub const COLUMNS: usize = 100;
+/// Width of tables in characters if standard output is not a terminal, and the largest width of sentences.
+const COLUMNS: usize = 100;
 
 /// Command line of this process, program first.
 static ARGUMENTS: OnceLock<Vec<OsString>> = OnceLock::new();
@@ -40,6 +40,11 @@ impl CommandOutput {
 pub fn columns() -> usize {
     let terminal = terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
     terminal.map_or(COLUMNS, |width| width.clamp(40, 240))
+}
+
+/// Width of sentences and narrow tables in characters: that of the terminal, from 40 to [`COLUMNS`].
+pub fn text_columns() -> usize {
+    columns().min(COLUMNS)
 }
 
 /// Prints a text to standard output, with control characters [escaped](printable).

@@ -19,7 +19,7 @@ use perforate_sim::Progress;
 use perforate_types::counted;
 use serde_json::json;
 
-use crate::output::{COLUMNS, CommandOutput, per_instruction, print};
+use crate::output::{CommandOutput, per_instruction, print, text_columns};
 use crate::progress::Bar;
 
 /// Record a real program, and all that it starts, into a trace.
@@ -378,7 +378,7 @@ fn process_table(processes: &[ProcessSummary]) -> String {
             numbers("pages", |process| process.pages_touched),
             Column::texts("programs", largest.iter().map(programs).collect()),
         ],
-        COLUMNS,
+        text_columns(),
     );
     if let Some(more) = processes.len().checked_sub(TABLE_PROCESSES).filter(|more| *more > 0) {
         text += &format!("{more:>7} more\n");
@@ -448,7 +448,7 @@ fn overhead_text(costs: &Overhead, summary: &RecordSummary) -> String {
             numbers("processor time", &|processor| format!("{processor:.2} s")),
             numbers("times emulator's", &|processor| format!("{:.2}×", times(processor))),
         ],
-        COLUMNS,
+        text_columns(),
     );
     if summary.processes.len() > 1 {
         text += "(in the emulator alone, what the program starts runs natively)\n";

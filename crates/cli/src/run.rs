@@ -10,7 +10,7 @@ use perforate_sim::{Composition, RunResult, Sampled, SimError};
 use perforate_types::counted;
 
 use crate::options::{RunFlags, own_memory_bar};
-use crate::output::{COLUMNS, notes, print};
+use crate::output::{notes, print, text_columns};
 use crate::progress::Bar;
 
 /// Run one scheme and print all its counters.
@@ -84,7 +84,7 @@ fn sampled(sampled: &Sampled) -> String {
     format!(
         "\n{whole} from {}, ± half of the 95% confidence interval\n{}",
         counted(sampled.windows, "window"),
-        columns(&table, COLUMNS)
+        columns(&table, text_columns())
     )
 }
 
@@ -110,8 +110,8 @@ fn text(result: &RunResult) -> String {
         result.scheme,
         result.machine,
         result.seed,
-        columns(&[Column::texts("", names), Column::numbers("", values)], COLUMNS),
+        columns(&[Column::texts("", names), Column::numbers("", values)], text_columns()),
         result.sampled.as_ref().map_or(String::new(), sampled),
-        notes(&result.notes, COLUMNS)
+        notes(&result.notes, text_columns())
     )
 }

@@ -24,7 +24,7 @@ use perforate_types::{
 };
 use perforate_workloads::WorkloadSpec;
 
-use crate::output::{COLUMNS, notes, per_instruction, print};
+use crate::output::{notes, per_instruction, print, text_columns};
 use crate::progress::Bar;
 use areas::Areas;
 
@@ -240,8 +240,8 @@ fn info(file: &str) -> Result<(), Failure> {
         text += &drmemtrace_files(split_format(Path::new(&path)).1, &contents)?;
     }
     text += &take(&mut contents.areas).text(contents.pages.iter().copied());
-    text += &notes(&recording_notes(metadata), COLUMNS);
-    text += &notes(&metadata.assumptions, COLUMNS);
+    text += &notes(&recording_notes(metadata), text_columns());
+    text += &notes(&metadata.assumptions, text_columns());
     if let Some(truncation) = source.truncated() {
         text += &format!("warning: incomplete at {truncation}\n");
     }

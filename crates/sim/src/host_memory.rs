@@ -92,7 +92,11 @@ fn small_share(scheme: &Scheme, memory: &MemoryState, fragmentation: Option<Frag
 
 /// Returns `MemAvailable` of `/proc/meminfo`, in bytes; `None` if unknown.
 fn available_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    available_in(&std::fs::read_to_string("/proc/meminfo").ok()?)
+}
+
+/// Returns `MemAvailable` of the text of `/proc/meminfo`, in bytes. The kernel's kB are 1024 bytes.
+fn available_in(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kilobytes * 1024)
@@ -103,6 +107,13 @@ mod tests {
     use perforate_types::{Backing, Permissions, VirtualAddress};
 
     use super::*;
+
+    #[test]
+    fn available_memory_is_in_kilobytes_of_1024_bytes() {
+        let text = "MemTotal:  9000 kB\nMemFree:   1 kB\nMemAvailable:    3000 kB\n";
+        assert_eq!(available_in(text), Some(3000 * 1024));
+        assert_eq!(available_in("MemTotal: 9000 kB\n"), None);
+    }
 
     #[test]
     fn a_terabyte_in_4kb_pages_takes_six_gigabytes() {

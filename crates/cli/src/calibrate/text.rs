@@ -7,7 +7,7 @@ use perforate_host::validate::Spread;
 use perforate_report::text::wrapped;
 
 use crate::machine_text::{TableLayout, processor_name};
-use crate::output::{COLUMNS, notes};
+use crate::output::{notes, text_columns};
 
 /// Widths of the columns: quantity, measured value with its spread, values of the machine file.
 const TABLE: TableLayout = TableLayout { name: 38, measured: 32, value: 13 };
@@ -42,13 +42,13 @@ pub fn text(found: &Calibration, file: &Path) -> String {
             file.display()
         )
     };
-    text += &format!("\n{}\n", wrapped("", &verdict, COLUMNS));
+    text += &format!("\n{}\n", wrapped("", &verdict, text_columns()));
     let remarks = found.quantities.iter().filter_map(|quantity| {
         let remark = quantity.remark.as_ref()?;
         (remark != "as the processor states").then(|| format!("{}: {remark}", quantity.name))
     });
     let all: Vec<String> = found.notes.iter().cloned().chain(remarks).collect();
-    text + notes(&all, COLUMNS).as_str()
+    text + notes(&all, text_columns()).as_str()
 }
 
 /// Formats the nearest known machine and the values that differ from it.
@@ -59,7 +59,7 @@ fn nearest(found: &NearestMachine) -> String {
          spread and a tenth, on average by a factor of {mean_ratio:.2}.",
         differences.len()
     );
-    let mut text = format!("\n{}\n", wrapped("", &sentence, COLUMNS));
+    let mut text = format!("\n{}\n", wrapped("", &sentence, text_columns()));
     if !differences.is_empty() {
         text += &TABLE.line("", "in the file", ["known", "ratio"]);
     }

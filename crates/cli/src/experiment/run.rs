@@ -15,7 +15,7 @@ use perforate_report::{ReportOptions, experiments_figures, experiments_html, exp
 use perforate_types::counted;
 
 use super::{RunOptions, shards};
-use crate::output::{COLUMNS, CommandOutput, command, notes, result_folder};
+use crate::output::{CommandOutput, columns, command, notes, result_folder, text_columns};
 use crate::progress::{Bar, print_message};
 
 /// File name of the measured points, in the folder of all results.
@@ -153,7 +153,7 @@ impl ExperimentRun {
     pub fn finish(&self) -> Result<CommandOutput, Failure> {
         let mut points =
             format!("points:  {}, of which {} were measured before\n", self.plan.len(), self.kept);
-        points += &notes(&self.store.remarks(), COLUMNS);
+        points += &notes(&self.store.remarks(), text_columns());
         let found = self.study.results(&self.plan, &self.store, self.overrides.quick)?;
         write_files(self.folder.as_ref(), &found, &self.command, &points, self.figures)
     }
@@ -185,7 +185,7 @@ pub fn write_files(
     figures: bool,
 ) -> Result<CommandOutput, Failure> {
     let json = results.lines();
-    let table = experiments_table(results, COLUMNS);
+    let table = experiments_table(results, columns());
     let Some(folder) = folder else { return Ok(CommandOutput { json, text: table }) };
     let title = match results.experiments.len() {
         1 => results.experiments[0].title.clone(),

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::MergeArguments;
 use super::run::{POINTS, write_files};
-use crate::output::{COLUMNS, command, notes, print, result_folder};
+use crate::output::{command, notes, print, result_folder, text_columns};
 
 /// Name of the file that describes the command by which a part of the points (`--shard`) was
 /// measured.
@@ -54,7 +54,7 @@ pub fn write(
          join the parts with: perforate experiment merge DIR… --out DIR\n{}",
         counted(plan.len(), "point"),
         folder.kept_file(POINTS)?.display(),
-        notes(&store.remarks(), COLUMNS)
+        notes(&store.remarks(), text_columns())
     ))
 }
 

@@ -13,7 +13,7 @@ use clap::{Args, Subcommand};
 use perforate_records::Snapshot;
 use perforate_report::{ReportOptions, snapshot_html, snapshot_table};
 
-use crate::output::{COLUMNS, CommandOutput, command};
+use crate::output::{CommandOutput, command, text_columns};
 use crate::progress::StageBars;
 
 /// Show the memory of a machine or a process.
@@ -97,7 +97,7 @@ fn show_snapshot(
     };
     let folder = output.out.as_deref().map(ResultFolder::named).transpose()?;
     let written = folder.map(write).transpose()?;
-    let mut text = snapshot_table(snapshot, COLUMNS);
+    let mut text = snapshot_table(snapshot, text_columns());
     if let Some(file) = stored {
         text += &format!("\nsnapshot: {}\n", file.display());
     }

@@ -4,7 +4,7 @@ use perforate_host::validate::{Errors, MosaicOutcome, MosaicRow, Spread};
 use perforate_report::text::wrapped;
 
 use crate::machine_text::{TableLayout, processor_name};
-use crate::output::{COLUMNS, notes};
+use crate::output::{notes, text_columns};
 
 /// Widths of the columns: layout, measured ratio with its spread, predicted ratios with errors and verdicts.
 const TABLE: TableLayout = TableLayout { name: 18, measured: 19, value: 21 };
@@ -12,12 +12,12 @@ const TABLE: TableLayout = TableLayout { name: 18, measured: 19, value: 21 };
 /// Formats all results of a validation with mosaics of page sizes.
 pub fn text(outcome: &MosaicOutcome) -> String {
     let (processor, machine) = (processor_name(&outcome.processor), &outcome.machine.name);
-    let summary = wrapped("", &outcome.summary(), COLUMNS);
+    let summary = wrapped("", &outcome.summary(), text_columns());
     let mut text = format!("{processor}, predicted with {machine}\n\n{summary}");
     text +=
         "\nTime with 4KB pages only ÷ time with the layout; predicted, its difference in points\n";
     for program in outcome.programs() {
-        text += &format!("\n{}", wrapped("", program, COLUMNS));
+        text += &format!("\n{}", wrapped("", program, text_columns()));
         text += &heading(outcome, "median (least–most)");
         outcome.rows_of(program).for_each(|row| text += &line(row));
     }
@@ -30,7 +30,7 @@ pub fn text(outcome: &MosaicOutcome) -> String {
     }
     let errors: Vec<Errors> = scores.iter().map(|score| score.errors).collect();
     text += &errors_line("all programs", &errors);
-    text + "\n" + notes(&outcome.notes, COLUMNS).as_str()
+    text + "\n" + notes(&outcome.notes, text_columns()).as_str()
 }
 
 fn heading(outcome: &MosaicOutcome, measured: &str) -> String {
@@ -87,7 +87,7 @@ mod tests {
             predicted: vec![predicted; 3],
         };
         let found = line(&row);
-        assert_eq!(found.trim_end().chars().count(), COLUMNS, "{found}");
+        assert_eq!(found.trim_end().chars().count(), text_columns(), "{found}");
         assert!(
             found.starts_with("random 1/2           2.00 (1.90–2.10)   1.10 -45 disagrees"),
             "{found}"
@@ -104,7 +104,7 @@ mod tests {
             ..Errors::default()
         };
         let found = errors_line("all programs", &[errors; 3]);
-        assert_eq!(found.trim_end().chars().count(), COLUMNS);
+        assert_eq!(found.trim_end().chars().count(), text_columns());
         assert!(found.contains("5, 1, 2") && found.contains("6.1 | 20.0; 46 %"), "{found}");
     }
 }

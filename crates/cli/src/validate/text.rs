@@ -5,7 +5,7 @@ use perforate_host::validate::{Outcome, Prediction, RowOutcome, Spread};
 use perforate_report::text::wrapped;
 
 use crate::machine_text::{TableLayout, processor_name};
-use crate::output::{COLUMNS, notes};
+use crate::output::{notes, text_columns};
 
 /// Widths of the columns: name, measured value with its spread, predictions with verdicts.
 const TABLE: TableLayout = TableLayout { name: 17, measured: 23, value: 20 };
@@ -26,7 +26,7 @@ const COUNTER_RATES: [CounterRate; 4] = [
 /// Formats all results of a validation, the answer first.
 pub fn text(outcome: &Outcome) -> String {
     let (processor, machine) = (processor_name(&outcome.processor), &outcome.machine.name);
-    let summary = wrapped("", &outcome.summary(), COLUMNS);
+    let summary = wrapped("", &outcome.summary(), text_columns());
     let mut text = format!("{processor}, predicted with {machine}\n\n{summary}");
     text += "\nEffect of 2MB pages: additional time with 4KB pages\n";
     text += &heading(outcome, "median (least – most)");
@@ -42,7 +42,7 @@ pub fn text(outcome: &Outcome) -> String {
     text += &walks(outcome);
     COUNTER_RATES.iter().for_each(|rate| text += &counters(outcome, rate));
     text += &scores(outcome);
-    text + "\n" + notes(&outcome.notes, COLUMNS).as_str()
+    text + "\n" + notes(&outcome.notes, text_columns()).as_str()
 }
 
 /// Formats a table with the numbers of rows by verdict: a line for each assumption of the predictions.

@@ -646,4 +646,33 @@ mod tests {
         assert_eq!(left_after(L2Tlb::flush_virtual), [0, 0, 3]);
         assert_eq!(left_after(|l2| l2.invalidate_space(SpaceId(1))), [0, 3, 3]);
     }
+
+    /// Each entry covers the pages from its first one to before the first one of the next.
+    #[test]
+    fn entries_that_overlap_a_range_at_either_end_go() {
+        let geometry = TlbGeometry { entries: 64, ways: 4 };
+        let space = SpaceId(1);
+        for kind in [EntryKind::Page2M, EntryKind::Page1G] {
+            let pages = kind.size().pages();
+            let is_left = |range: Range<u64>| {
+                let mut tlb = MmuConfig::plain(geometry, geometry).tlb;
+                tlb.l2_1g = L2Part::Ways(Ways::Range { first: 1, last: 4 });
+                let mut l2 = L2Tlb::new(&tlb);
+                let page = VirtualPage::new(3 * pages);
+                l2.fill(space, page, L2Entry::page(kind, Frame::new(9), 1, 1));
+                l2.invalidate_range(space, &range);
+                l2.look_up(space, page).is_some()
+            };
+            let (first, end) = (3 * pages, 4 * pages);
+            for (range, expected) in [
+                (first - 1..first, true),
+                (first - 1..first + 1, false),
+                (first + 7..first + 8, false),
+                (end - 1..end + 9, false),
+                (end..end + 1, true),
+            ] {
+                assert_eq!(is_left(range.clone()), expected, "{kind:?} {range:?}");
+            }
+        }
+    }
 }

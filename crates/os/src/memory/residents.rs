@@ -303,6 +303,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_slice_is_visited_once() {
+        for slices in [1, 2, 3, 48, 64, 65, 1000] {
+            let mut order = SliceOrder::new(slices, 7, OtherUse::PageCache);
+            let mut visited: Vec<u64> = std::iter::from_fn(|| order.next()).collect();
+            visited.sort_unstable();
+            assert_eq!(visited, (0..slices).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
     fn a_pageblock_has_the_type_of_most_of_its_frames() {
         use FrameState::{Free, Large, Movable, PageCache, Reclaimable, Unmovable};
         let of = |frames: &[(FrameState, usize)]| {

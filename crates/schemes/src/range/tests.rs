@@ -497,3 +497,13 @@ fn operations_on_the_table_tell_a_hypervisor_what_they_write() {
         assert_eq!((operation.written(), operation.table()), (written, table), "{operation:?}");
     }
 }
+
+/// Pages that no memory is left for are not backed in advance, and the program goes on.
+#[test]
+fn backing_in_advance_ends_with_the_memory() {
+    let mut system = System::new(32 * MB);
+    system.map(BASE, 16 * MB);
+    system.map(BASE + 64 * MB, 64 * MB);
+    assert!(system.load(FIRST).is_some() && system.load(FIRST + 4095).is_some());
+    assert_eq!(system.load(FIRST + (128 << 8) - 1), None, "the last page of the second area");
+}

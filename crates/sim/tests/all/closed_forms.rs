@@ -407,3 +407,20 @@ fn a_tlb_with_room_for_all_pages_has_compulsory_misses_only() {
     assert_eq!(compulsory, counter(&large, "l2_tlb_misses"), "whatever the size");
     assert!(compulsory < counter(&small, "l2_tlb_misses") / 2, "most are of capacity here");
 }
+
+/// Sixteen superpages are read in turn, again and again: a TLB of as many entries misses each once, and one of fewer
+/// that replaces the least recently used always misses. The L2 TLB's own geometry does not matter.
+#[test]
+fn superpages_have_the_tlb_of_the_machine() {
+    let fills = |entries: &str| {
+        let mut comparison = comparison("stride:size=64M,stride=4M", "gt-pde-4m-native", "none");
+        let geometry = [("tlb.gap_tolerant", entries)];
+        comparison.machine = Machine::load_with("gtsm-table4", geometry.into_iter()).unwrap();
+        let result = &run(&comparison)[0];
+        (counter(result, "gap_tolerant_tlb_fills"), counter(result, "l1_tlb_misses"))
+    };
+    let (few, _) = fills("{ entries = 16, ways = 16 }");
+    let (many, misses) = fills("{ entries = 8, ways = 8 }");
+    assert_eq!(few, 16);
+    assert!(many > 1_000 && many <= misses, "{many} of {misses}");
+}
