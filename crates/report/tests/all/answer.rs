@@ -401,7 +401,7 @@ fn changes_by_a_value_come_with_intervals() {
 /// Runs that miss, walk and read page tables equally often differ by where memory lies, whatever their speeds.
 #[test]
 fn a_scheme_that_translates_alike_gains_nothing() {
-    let counts = |walks: u64| json!({"l1_tlb_misses": 900, "l2_tlb_misses": 800, "walks": walks, "walk_references": 1500});
+    let counts = |walks: u64| json!({"l1_tlb_misses": 900, "l2_tlb_misses": 800, "walks": walks, "references_per_walk": 1.8});
     let text = |walks: u64, speed: u64, seeds: &[u64]| {
         let of = |scheme: &str, cycles: u64, walks| {
             let line = run(scheme, [cycles; 10], [400; 10], counts(walks));
