@@ -11,7 +11,7 @@ pub use perforate_report::text::{printable, quoted};
 use terminal_size::terminal_size_of;
 
 /// Width of tables in characters if standard output is not a terminal, and the largest width of sentences.
-const COLUMNS: usize = 100;
+pub const COLUMNS: usize = 100;
 
 /// Command line of this process, program first.
 static ARGUMENTS: OnceLock<Vec<OsString>> = OnceLock::new();
@@ -38,6 +38,10 @@ impl CommandOutput {
 
 /// Width of a wide table in characters: the width of the terminal, within 40 to 240 columns, or [`COLUMNS`].
 pub fn columns() -> usize {
+    // Tests have the same width in every terminal.
+    if cfg!(test) {
+        return COLUMNS;
+    }
     let terminal = terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
     terminal.map_or(COLUMNS, |width| width.clamp(40, 240))
 }

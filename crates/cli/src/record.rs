@@ -85,8 +85,8 @@ struct SelectionArguments {
     /// Record a part of the program: markers, a function's name, or addresses START..END
     #[arg(long, value_name = "REGION", conflicts_with_all = ["skip", "sample"])]
     region: Option<String>,
-    /// End the recording when the trace has this size, at least 256K, which the last part of it may
-    /// exceed by a few percent
+    /// End the recording when the trace has this size, at least 256K. The trace may be a few percent
+    /// larger
     #[arg(long, value_name = "SIZE")]
     max_size: Option<Size>,
     /// Begin recording after this time, such as 20s; until then the program runs faster

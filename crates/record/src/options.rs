@@ -84,7 +84,7 @@ impl Selection {
 
     /// Maximum duration of a recording with [`Self::whole_program`].
     pub const DURATION: Duration = Duration::from_mins(10);
-    /// Smallest limit of a trace's size in bytes: descriptions of code and memory take a part of it.
+    /// Smallest limit of a trace's size in bytes: code and memory must be described before the first instruction.
     pub const LEAST_TRACE_BYTES: u64 = 256 << 10;
     /// Maximum size of the trace in bytes with [`Self::whole_program`]. A day of recording takes less.
     pub const TRACE_BYTES: u64 = 4 << 30;

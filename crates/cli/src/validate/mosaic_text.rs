@@ -66,6 +66,7 @@ fn errors_line(name: &str, errors: &[Errors]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use crate::output::COLUMNS;
     use perforate_host::validate::{MosaicPrediction, Verdict};
 
     use super::*;
@@ -87,7 +88,7 @@ mod tests {
             predicted: vec![predicted; 3],
         };
         let found = line(&row);
-        assert_eq!(found.trim_end().chars().count(), text_columns(), "{found}");
+        assert_eq!(found.trim_end().chars().count(), COLUMNS, "{found}");
         assert!(
             found.starts_with("random 1/2           2.00 (1.90–2.10)   1.10 -45 disagrees"),
             "{found}"
@@ -104,7 +105,7 @@ mod tests {
             ..Errors::default()
         };
         let found = errors_line("all programs", &[errors; 3]);
-        assert_eq!(found.trim_end().chars().count(), text_columns());
+        assert_eq!(found.trim_end().chars().count(), COLUMNS);
         assert!(found.contains("5, 1, 2") && found.contains("6.1 | 20.0; 46 %"), "{found}");
     }
 }

@@ -23,8 +23,9 @@ impl Kernel {
                 of_range(length) + if populate { populate_cost(core, length) } else { 0 }
             }
             ProgramEvent::Advise { length, advice, .. } => match advice {
-                Advice::COLLAPSE => populate_cost(core, length),
-                _ if advice.populates() => populate_cost(core, length),
+                Advice::POPULATE_READ | Advice::POPULATE_WRITE | Advice::COLLAPSE => {
+                    populate_cost(core, length)
+                }
                 _ => of_range(length),
             },
             ProgramEvent::Unmap { length, .. } | ProgramEvent::Protect { length, .. } => {

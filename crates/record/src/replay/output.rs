@@ -78,7 +78,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// No limits.
+    /// Limits that no output reaches.
     pub const NONE: Self = Self { instructions: u64::MAX, bytes: u64::MAX };
 }
 

@@ -116,6 +116,20 @@ pub fn one_of<T: Copy>(random: &mut Random, all: &[T]) -> T {
     all[random.below(all.len() as u64) as usize]
 }
 
+/// Results of a run, or the error that its options make.
+pub fn results(
+    given: OptionTexts,
+    schemes: &str,
+    workload: &str,
+    machine: Machine,
+) -> Result<Vec<RunResult>, SimError> {
+    let schemes = Composition::list(schemes)?;
+    let run: ResolvedRun =
+        RunSpec::read(given)?.resolve(workload.into(), machine, schemes, &MemorySnapshot::load)?;
+    // Sums of so few instructions lack the parts of walks that began in the warm-up.
+    perforate_sim::run(&run, &mut Silent)
+}
+
 /// A run with some of the options, or the error that they make.
 fn run_of(random: &mut Random) -> (String, Result<Vec<RunResult>, SimError>) {
     let mut given = OptionTexts::default();
@@ -140,16 +154,8 @@ fn run_of(random: &mut Random) -> (String, Result<Vec<RunResult>, SimError>) {
         }
     }
     let workload = one_of(random, &WORKLOADS);
-    let results = || {
-        let schemes = Composition::list(&schemes)?;
-        let spec = RunSpec::read(given)?;
-        let machine = Machine::load(machine)?;
-        let run: ResolvedRun =
-            spec.resolve(workload.into(), machine, schemes, &MemorySnapshot::load)?;
-        // Sums of so few instructions lack the parts of walks that began in the warm-up.
-        perforate_sim::run(&run, &mut Silent)
-    };
-    let results = results();
+    let machine_named = Machine::load(machine).unwrap();
+    let results = results(given, &schemes, workload, machine_named);
     (format!("{schemes} {workload} {machine}{name}"), results)
 }
 

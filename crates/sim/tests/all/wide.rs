@@ -5,12 +5,10 @@ use std::fmt::Write;
 
 use perforate_config::OptionTexts;
 use perforate_kept::{self as kept, TextHash};
-use perforate_sim::{
-    Composition, Machine, MemorySnapshot, RunResult, RunSpec, Silent, SimError, scheme,
-};
+use perforate_sim::{Machine, RunResult, SimError, scheme};
 use perforate_types::Random;
 
-use crate::kept::{OPTIONS, one_of};
+use crate::kept::{OPTIONS, one_of, results};
 
 const RUNS: u64 = 320;
 /// Number of draws of a run, of which the first without an error counts.
@@ -215,19 +213,13 @@ fn run_of(random: &mut Random) -> (String, Result<Vec<RunResult>, SimError>) {
     }
     let settings = chosen(random, &SETTINGS);
     let name = format!("{scheme} {workload} {machine} {} {settings:?}", texts.join(" "));
-    let results = || {
-        let mut given = OptionTexts::default();
-        for option in texts.iter().flat_map(|text| text.split_whitespace()) {
-            let (key, value) = option.split_once('=').unwrap();
-            given.insert(key, value);
-        }
-        let machine = Machine::load_with(machine, settings.into_iter())?;
-        let schemes = Composition::list(&scheme)?;
-        let spec = RunSpec::read(given)?;
-        let run = spec.resolve(workload.into(), machine, schemes, &MemorySnapshot::load)?;
-        perforate_sim::run(&run, &mut Silent)
-    };
-    (name, results())
+    let mut given = OptionTexts::default();
+    for option in texts.iter().flat_map(|text| text.split_whitespace()) {
+        let (key, value) = option.split_once('=').unwrap();
+        given.insert(key, value);
+    }
+    let machine = Machine::load_with(machine, settings.into_iter());
+    (name, machine.and_then(|machine| results(given, &scheme, workload, machine)))
 }
 
 /// Line of a run with its number, cycles and a hash of its results, or its error.
