@@ -83,6 +83,10 @@ pub(crate) enum Waiter {
     Fetch,
     /// Load or store that waits for its translation.
     Translated(u32),
+    /// Load or store on a wrong path, which waits for its translation.
+    Ahead(u32),
+    /// Load on a wrong path that waits for the cache line of its data.
+    LineAhead(u32),
     /// Load that waits for a cache line of its data.
     Line(u32),
     /// Load that waits for the data of an older store (store-to-load forwarding).

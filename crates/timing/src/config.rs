@@ -69,10 +69,15 @@ pub struct BranchPredictorConfig {
     pub return_stack_entries: u32,
     /// Cycles from the resolution of a mispredicted branch to the dispatch of the right path.
     pub mispredict_penalty_cycles: u32,
-    /// Every branch is predicted right: what no predictor can do better. Loads of the wrong path are not simulated,
-    /// so that this is also a bound of what they could bring early.
+    /// Every branch is predicted right: what no predictor can do better, and a bound of what a wrong path can
+    /// bring early.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub perfect: bool,
+    /// While a mispredicted branch waits for a load, the accesses behind it are begun as far as their addresses are
+    /// known: what a wrong path brings early if it soon joins the right one, whose instructions are all that a
+    /// trace has (Eyerman et al., ISPASS 2023: "convergence exploitation"). Without, nothing is fetched meanwhile.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub follows_wrong_path: bool,
 }
 
 /// Parameters of the caches. All have 64-byte lines, are physically indexed, write-back and write-allocate.

@@ -1,5 +1,7 @@
 //! Optimisations of the simulator that avoid events.
 
+use crate::config::TimingConfig;
+
 /// Optimisations that avoid events without changing any simulated cycle. Each is valid on some machines only;
 /// that is checked when a core is made. Tests switch them off and compare the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +30,23 @@ pub struct Shortcuts {
 }
 
 impl Shortcuts {
+    /// The optimisations of these that are valid on a machine. Where wrong paths are followed, a younger access may
+    /// come before an older one, and when instructions are taken makes a difference.
+    pub(crate) fn on(self, config: &TimingConfig) -> Self {
+        if !config.branch_predictor.follows_wrong_path {
+            return self;
+        }
+        Self {
+            walks_begin_at_dispatch: false,
+            walker_is_granted_ahead: false,
+            misses_need_no_mshr_event: false,
+            merged_accesses_need_no_event: false,
+            stores_forward_early: false,
+            instructions_come_early: false,
+            ..self
+        }
+    }
+
     /// All optimisations, as simulations use them.
     pub const ALL: Self = Self {
         walks_begin_at_dispatch: true,

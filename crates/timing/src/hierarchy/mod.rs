@@ -98,6 +98,11 @@ impl Data {
         Self { fill, is_first_use: false }
     }
 
+    /// State of the line for accesses after this one.
+    pub(crate) fn used(self) -> Self {
+        Self::of(self.fill)
+    }
+
     /// True if the access is a plain hit, which takes the latency of the cache.
     #[inline]
     pub(crate) fn is_here(self) -> bool {

@@ -21,6 +21,8 @@ pub(super) struct Access {
     is_store: bool,
     /// The load takes its data from an older store (store-to-load forwarding).
     is_forwarded: bool,
+    /// It was begun on a wrong path, before its instruction was dispatched.
+    is_ahead: bool,
     /// Cache level that supplied the line that arrived last.
     from: u8,
     /// Cache lines of the load that have not arrived.
@@ -37,6 +39,8 @@ pub(super) struct Access {
     issue: u64,
     translated: u64,
     done: u64,
+    /// Cycle at which the load has its data by what was begun on a wrong path; 0 if that is not known.
+    ahead: u64,
     /// Cycle until which the line that arrived last waited for an MSHR, or at which the forwarding store had
     /// its data.
     waited_until: u64,
@@ -99,6 +103,33 @@ impl Accesses {
             self.all.grow();
         }
         self.all.push(access)
+    }
+
+    /// Notes that an access on a wrong path is begun. Returns the translation that it waits for, or `None` if it has
+    /// been begun before, and the access that the same instruction made before this one, or [`NONE`].
+    pub(super) fn begin_ahead(&mut self, id: u32) -> (Option<Translated>, u32) {
+        let access = &mut self.all[id];
+        let is_new = std::mem::replace(&mut access.is_ahead, true);
+        ((!is_new).then_some(access.translated_by), access.next)
+    }
+
+    /// Cycle at which the loads in the list that begins with `first` have their data, as far as they were begun on a
+    /// wrong path; [`UNKNOWN`] if it is not known.
+    pub(super) fn there_ahead(&self, first: u32) -> u64 {
+        let (mut there, mut id) = (0, first);
+        while id != NONE {
+            let access = &self.all[id];
+            if !access.is_store {
+                there = if access.ahead == 0 { UNKNOWN } else { access.ahead.max(there) };
+            }
+            id = access.next;
+        }
+        there
+    }
+
+    /// Notes that the data of a load that was begun on a wrong path come at cycle `time`.
+    pub(super) fn comes_ahead(&mut self, id: u32, time: u64) {
+        self.all[id].ahead = time;
     }
 
     /// Appends to `timeline` the intervals of an access, from the cycle at which its address is known:
@@ -260,6 +291,28 @@ impl Core {
                 self.translated(id, translated);
             }
             id = next;
+        }
+    }
+
+    /// Begins to bring the lines of load `id`, which lies on a wrong path and is translated at cycle `time`.
+    pub(super) fn read_ahead(&mut self, id: u32, time: u64) {
+        let access = &mut self.accesses.all[id];
+        let is_late = access.issue > 0 && access.issue <= time;
+        if is_late || access.is_store || access.store != NONE {
+            return;
+        }
+        let Access { line: Line { number, data }, further, .. } = *access;
+        access.line.data = data.used();
+        let Shared { memory, agenda } = &mut *self.shared;
+        let level = self.levels.l1d;
+        let waiter = if further.count == 0 { Waiter::LineAhead(id) } else { Waiter::Nobody };
+        let known = memory.access(agenda, level, (data, number), time, waiter);
+        access.ahead = known.filter(|_| further.count == 0).unwrap_or(0);
+        for place in 0..further.count {
+            let data = &mut self.accesses.further[further.first.wrapping_add(place.into())];
+            let line = (*data, number + 1 + u64::from(place));
+            *data = data.used();
+            memory.access(agenda, level, line, time, Waiter::Nobody);
         }
     }
 

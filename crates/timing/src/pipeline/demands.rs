@@ -101,6 +101,16 @@ impl Demands {
         if demand == self.all.next() { UNKNOWN } else { self.all[demand].number }
     }
 
+    /// Place of the demanding instruction that is dispatched next.
+    pub(super) fn next_place(&self) -> u32 {
+        self.next
+    }
+
+    /// Needs of instruction `number`, where the first demanding instruction from there on is at `place`.
+    pub(super) fn at(&self, place: u32, number: u64) -> Demand {
+        if self.number_of(place) == number { self.all[place] } else { Demand::NONE }
+    }
+
     /// Demanding instruction that is dispatched next.
     #[inline]
     pub(super) fn next(&self) -> &Demand {

@@ -237,7 +237,7 @@ impl Instructions {
     /// Latency of an operation, in cycles; 0 for integer work on a loaded operand, which counts as part of
     /// the load.
     #[inline]
-    fn latency(&self, operands: Operands, loads: bool) -> u64 {
+    pub(super) fn latency(&self, operands: Operands, loads: bool) -> u64 {
         let in_load = loads && operands.operation == Operation::Integer as u8;
         if in_load { 0 } else { self.latencies[usize::from(operands.operation & 7)].into() }
     }

@@ -123,7 +123,7 @@ impl Stream {
             core.announce(&instruction);
         }
         core.may_dispatch |= core.fetch_ahead();
-        if !core.is_fetched() {
+        if !core.takes_more() {
             return false;
         }
         self.is_fetching = false;
@@ -133,6 +133,7 @@ impl Stream {
         // Dispatch may have waited for nothing but instructions.
         core.may_dispatch |= core.instructions.next == core.instructions.handed;
         core.complete_in_hand(&instruction);
+        core.look_ahead();
         if core.instructions.handed.is_multiple_of(BATCH) {
             core.begin_batch();
         }

@@ -180,9 +180,30 @@ impl Core {
         true
     }
 
+    /// Mispredicted branch whose result is still to become known, and for which the front end waits, if any.
+    #[inline]
+    pub(super) fn unresolved_branch(&self) -> Option<u64> {
+        let FrontEnd { stops, is_mispredicted, .. } = &self.front_end;
+        let behind = match stops.front() {
+            Some(stop) => stop.is_mispredicted.then_some(stop.number),
+            // The instruction behind the branch has not been announced yet.
+            None => is_mispredicted.then_some(self.instructions.handed),
+        };
+        let branch = behind? - 1;
+        let is_unknown = self.instructions.entries[branch].result == UNKNOWN;
+        (branch < self.instructions.next && is_unknown).then_some(branch)
+    }
+
     /// Earliest cycle at which the fetch of the next instruction can make progress, if known.
     pub(super) fn next_fetch(&self) -> Option<u64> {
         let front = &self.front_end;
+        if self.follows_wrong_path() {
+            return Some(self.shared.agenda.now);
+        }
+        if front.stops.front().is_some_and(|stop| stop.number < self.instructions.handed) {
+            // Instructions were taken from a wrong path: first, the front end gets as far as they are.
+            return None;
+        }
         let known = |time| (time != UNKNOWN).then_some(time);
         match front.stage {
             Stage::Translating { .. } => known(front.fetched),

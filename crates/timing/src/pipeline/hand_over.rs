@@ -34,7 +34,7 @@ impl Core {
     #[inline]
     pub fn begin(&mut self, instruction: &Instruction) {
         self.announce(instruction);
-        if !self.comes_early && !self.is_fetched() {
+        if !self.comes_early && !self.takes_more() {
             self.may_retire = true;
             self.settle();
             self.advance(Until::Fetched);
@@ -78,6 +78,12 @@ impl Core {
         self.front_end.stops.is_empty() && handed - next < fetch_queue
     }
 
+    /// True if the next instruction can be accepted: it is fetched, or lies on a wrong path that is followed.
+    #[inline]
+    pub(super) fn takes_more(&self) -> bool {
+        self.is_fetched() || self.follows_wrong_path()
+    }
+
     /// Ends the instruction that [`Core::begin`] began, when all its accesses have been added.
     #[inline(always)]
     pub fn finish(&mut self, instruction: &Instruction) {
@@ -104,6 +110,7 @@ impl Core {
         if self.comes_early {
             return self.run(self.instructions.handed_early);
         }
+        self.look_ahead();
         // Dispatch may have waited for nothing but instructions.
         self.may_dispatch |= self.instructions.next + 1 == self.instructions.handed;
         // As long as dispatch waits for something, nothing follows from one more instruction.

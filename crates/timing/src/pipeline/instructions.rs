@@ -189,6 +189,11 @@ impl Registers {
         Register { ready: self.ready[register], writer: self.writers[register] }
     }
 
+    /// Ready cycles of all registers.
+    pub(super) fn all_ready(&self) -> [u64; 256] {
+        self.ready
+    }
+
     /// Makes instruction `number` the writer of its destination registers, available from cycle `ready` on.
     #[inline(always)]
     pub(super) fn write(&mut self, number: u64, destinations: [u8; 2], ready: u64) {
@@ -232,12 +237,13 @@ pub(crate) struct Instructions {
 }
 
 impl Instructions {
-    pub(crate) fn new(core: &CoreConfig) -> Self {
+    pub(crate) fn new(core: &CoreConfig, follows_wrong_path: bool) -> Self {
         let [reorder_buffer, fetch_queue] =
             [core.reorder_buffer_entries, core.fetch_queue_entries].map(u64::from);
         // Before it is dispatched, an instruction may have to be fetched: time does not go on without as many
         // instructions as the fetch queue holds.
-        let handed_early = fetch_queue.max(BATCH);
+        let on_wrong_path = if follows_wrong_path { reorder_buffer } else { 0 };
+        let handed_early = fetch_queue.max(BATCH).max(on_wrong_path);
         // On the critical path, in the reorder buffer, not dispatched.
         let kept = TRACED + reorder_buffer + handed_early + BATCH + 1;
         let length = kept.next_power_of_two() as usize;

@@ -27,6 +27,7 @@ mod instructions;
 mod processors;
 mod stores;
 mod warming;
+mod wrong_path;
 
 use std::collections::VecDeque;
 
@@ -56,6 +57,7 @@ pub(crate) use instructions::{HITS, Instructions, SERIAL, STORES, WAITED, Waitin
 use processors::Interrupted;
 pub use processors::{Processors, Shootdown, Topology};
 use stores::{Store, Stores};
+use wrong_path::WrongPath;
 
 /// Counts of a core since measuring began.
 #[derive(Clone, Copy, Debug, Default)]
@@ -167,6 +169,8 @@ pub struct Core {
     is_alone: bool,
     branches: BranchPredictor,
     front_end: FrontEnd,
+    /// `None` if nothing is fetched while a mispredicted branch waits.
+    wrong_path: Option<Box<WrongPath>>,
     /// Number of instructions handed over at which the simulator next handles events.
     runs_from: u64,
     /// Number of instructions handed over at which the next batch begins, or the simulator handles events.
@@ -238,6 +242,7 @@ impl Core {
         shortcuts: Shortcuts,
     ) -> Result<Self, TimingError> {
         config.validate()?;
+        let shortcuts = shortcuts.on(config);
         let shared = Box::new(Shared::new(config, (1, 1), shortcuts));
         let levels = shared.memory.own_levels(0);
         let translation = Translation::new(&config.walker, slots, levels.walker, shortcuts);
@@ -267,13 +272,14 @@ impl Core {
             is_alone: false,
             branches: BranchPredictor::new(&config.branch_predictor),
             front_end: FrontEnd::new(config),
+            wrong_path: WrongPath::new(config),
             runs_from: 0,
             pauses_at: 0,
             wanted: None,
             after_serializing: false,
             in_hand: Demand::default(),
             batches: VecDeque::from([(0, First::default())]),
-            instructions: Instructions::new(core),
+            instructions: Instructions::new(core, config.branch_predictor.follows_wrong_path),
             demands: Demands::new(),
             accesses: Accesses::new(config.cache.l1d.latency_cycles.into()),
             stores: Stores::new(core.store_queue_entries),
@@ -305,7 +311,7 @@ impl Core {
         loop {
             let has_arrived = match until {
                 Until::Waiting(most) => self.instructions.handed - self.instructions.next <= most,
-                Until::Fetched => self.is_fetched(),
+                Until::Fetched => self.takes_more(),
                 Until::AtRest => self.shared.agenda.is_empty() && self.is_at_rest(),
             };
             if has_arrived {
@@ -375,8 +381,10 @@ impl Core {
             self.retire_instructions();
             self.may_dispatch |= self.instructions.oldest != before;
             // The front end may have waited for the result of a branch.
-            if self.is_alone && !self.front_end.stops.is_empty() {
+            let looks_ahead = self.is_alone || self.wrong_path.is_some();
+            if looks_ahead && !self.front_end.stops.is_empty() {
                 self.may_dispatch |= self.fetch_ahead();
+                self.look_ahead();
             }
         }
         if std::mem::take(&mut self.may_dispatch) {
@@ -404,6 +412,8 @@ impl Core {
                 self.may_retire = true;
             }
             Waiter::Translated(access) => self.translated(access, time),
+            Waiter::Ahead(access) => self.read_ahead(access, time),
+            Waiter::LineAhead(access) => self.accesses.comes_ahead(access, time),
             Waiter::Line(access) => self.line_read(access, time),
             Waiter::Forwarded(access) => self.forwarded(access, time),
             Waiter::Written(store) => self.line_written(store, time),

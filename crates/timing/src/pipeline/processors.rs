@@ -116,7 +116,7 @@ impl Processors {
         config.validate()?;
         let mut config = config.clone();
         share_queues(&mut config, topology.threads_per_core as u32);
-        let shortcuts = Shortcuts::ALL;
+        let shortcuts = Shortcuts::ALL.on(&config);
         let shape = (topology.cores, topology.threads_per_core);
         let shared = Box::new(Shared::new(&config, shape, shortcuts));
         let stand_in = shared.without_caches();

@@ -212,6 +212,15 @@ impl Walk {
         self.first + u32::from(self.tasks)
     }
 
+    /// Number of the first task of the last stage.
+    fn last_stage(&self, tasks: &Ring<Task>) -> u32 {
+        let mut number = self.next_task() - 1;
+        while tasks[number].stage == 0 {
+            number -= 1;
+        }
+        number
+    }
+
     /// True if a page walker must be requested before the next stage, a group of `stage` parallel tasks.
     #[inline]
     fn asks_for_walker(&self, stage: u8) -> bool {
@@ -295,10 +304,16 @@ impl Translation {
             }
         }
         let (walk, agenda) = (&mut self.walks[id], &mut shared.agenda);
-        if is_of_owner {
-            (walk.owner, walk.owner_from, walk.owner_thread) = (waiter, time, agenda.thread);
-        } else {
-            agenda.wait_for_task(&mut walk.waiters, waiter, time, task);
+        match (is_of_owner, waiter) {
+            // The access itself comes later.
+            (true, Waiter::Ahead(_)) => {
+                let last = walk.last_stage(&self.tasks);
+                agenda.wait_for_task(&mut walk.waiters, waiter, time, last);
+            }
+            (true, _) => {
+                (walk.owner, walk.owner_from, walk.owner_thread) = (waiter, time, agenda.thread);
+            }
+            (false, _) => agenda.wait_for_task(&mut walk.waiters, waiter, time, task),
         }
         if walk.phase == Phase::Idle {
             agenda.schedule(time, Event::Translate { walk: id, lends_walker });

@@ -1,6 +1,7 @@
 //! Closed forms of the core: width, reorder buffer, queues, branches, front end, stores.
 
 use crate::machine::{DRAM, L1, L2, Machine, config, integer, walk};
+use perforate_timing::TimingConfig;
 use perforate_types::{Branch, Instruction, Operation, PhysicalAddress, Steps, VirtualAddress};
 
 #[test]
@@ -124,6 +125,86 @@ fn a_perfect_predictor_is_right_about_directions_and_targets() {
     assert_eq!(machine.cycles(), 1);
     assert_eq!(machine.counter("branch_mispredictions"), 0);
     assert_eq!(machine.counter("branches"), 2);
+}
+
+/// A load takes 75 cycles, and a mispredicted branch waits for it: resolved at 76, what follows is dispatched at 91.
+/// A load behind the branch that has begun in cycle 0 is there by then.
+#[test]
+fn loads_behind_a_mispredicted_branch_begin_before_it_is_resolved() {
+    let mispredicted = Instruction { sources: [1, 0, 0, 0], ..conditional(true) };
+    const MISS: u64 = L1 + L2 + DRAM;
+    const BEHIND: u64 = MISS + 1 + 15;
+    let behind: [(&str, fn(&mut Machine), u64); 8] = [
+        ("a load", |machine| machine.plain_load(1, 0, 2), BEHIND + L1),
+        ("a load that needs the first", |machine| machine.plain_load(1, 1, 2), BEHIND + MISS),
+        (
+            "a load that needs what is computed",
+            |machine| {
+                machine.chain(3, 8);
+                machine.plain_load(1, 3, 2);
+            },
+            BEHIND + 8 + L1,
+        ),
+        (
+            "a load that needs a load behind the branch",
+            |machine| {
+                machine.plain_load(1, 0, 2);
+                machine.plain_load(2, 2, 2);
+            },
+            BEHIND + L1 + MISS,
+        ),
+        (
+            "a load with a walk, both begun early",
+            |machine| machine.load(1, 0, 2, 0, &walk(&[2], 0)),
+            MISS + MISS,
+        ),
+        (
+            "a load behind another such branch",
+            |machine| {
+                machine.run(Instruction { ip: VirtualAddress::new(0x40), ..conditional(true) });
+                machine.plain_load(1, 0, 2);
+            },
+            BEHIND + 16 + L1,
+        ),
+        (
+            "a load behind an instruction that serializes",
+            |machine| {
+                machine.run(Instruction { operation: Operation::Serializing, ..integer(0, 0) });
+                machine.plain_load(1, 0, 2);
+            },
+            BEHIND + 1 + MISS,
+        ),
+        ("a store", |machine| machine.store(1, 0), BEHIND + 1),
+    ];
+    for (what, then, cycles) in behind {
+        let mut config = config();
+        config.branch_predictor.follows_wrong_path = true;
+        let mut machine = Machine::new(&config);
+        machine.plain_load(0, 0, 1);
+        machine.run(mispredicted);
+        then(&mut machine);
+        assert_eq!(machine.cycles(), cycles, "{what}");
+    }
+}
+
+/// With an entry in the load queue for one of two loads, or one in the reorder buffer, the second is not begun.
+#[test]
+fn a_wrong_path_is_followed_as_far_as_the_queues_reach() {
+    const MISS: u64 = L1 + L2 + DRAM;
+    let cycles = |shrink: fn(&mut TimingConfig)| {
+        let mut config = config();
+        config.branch_predictor.follows_wrong_path = true;
+        shrink(&mut config);
+        let mut machine = Machine::new(&config);
+        machine.plain_load(0, 0, 1);
+        machine.run(Instruction { sources: [1, 0, 0, 0], ..conditional(true) });
+        machine.plain_load(1, 0, 2);
+        machine.plain_load(2, 0, 3);
+        machine.cycles()
+    };
+    assert_eq!(cycles(|_| ()), MISS + 1 + 15 + L1);
+    assert_eq!(cycles(|config| config.core.load_queue_entries = 1), MISS + 1 + 15 + L1 + MISS);
+    assert_eq!(cycles(|config| config.core.reorder_buffer_entries = 2), MISS + 1 + 15 + MISS);
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use perforate_kept::{self as kept, TextHash};
 use perforate_timing::{
-    BitmapReader, CacheConfig, Core, Prefetcher, Processors, Shootdown, TimingConfig, Topology,
-    WalkerAttachment,
+    BitmapReader, CacheConfig, Core, Prefetcher, Processors, Shootdown, Shortcuts, TimingConfig,
+    Topology, WalkerAttachment,
 };
 use perforate_types::{
     Action, Branch, Counters, Instruction, Operation, PhysicalAddress, Purpose, Random, Register,
@@ -396,13 +396,24 @@ fn of_core(seed: u64) -> String {
         let (counters, more) = run(Core::new(&config, SLOTS).unwrap(), counted);
         lines += &line(&format!("{name} {seed}"), &counters, &more);
     }
+    let mut config = config;
+    config.branch_predictor.follows_wrong_path = true;
+    for (name, counted) in
+        [("core on wrong paths", Counted::All), ("in windows, on wrong paths", Counted::Windows)]
+    {
+        let (counters, more) = run(Core::new(&config, SLOTS).unwrap(), counted);
+        let general = Core::with_shortcuts(&config, SLOTS, Shortcuts::NONE).unwrap();
+        assert_eq!(run(general, counted).1, more, "{name} {seed}, without shortcuts");
+        lines += &line(&format!("{name} {seed}"), &counters, &more);
+    }
     lines
 }
 
 /// Threads that share cores, lines and walkers, with shootdowns by each other and from outside.
-fn of_processors(seed: u64) -> String {
+fn of_processors(seed: u64, follows_wrong_path: bool) -> String {
     let mut random = Random::keyed(seed, 2, 0);
-    let config = machine(&mut random);
+    let mut config = machine(&mut random);
+    config.branch_predictor.follows_wrong_path = follows_wrong_path;
     let (cores, threads_per_core) =
         one_of(&mut random, &[(1, 1), (1, 2), (2, 1), (2, 2), (3, 1), (1, 3), (3, 2)]);
     let lead = one_of(&mut random, &[0, 7, 100, 1000]);
@@ -454,7 +465,8 @@ fn of_processors(seed: u64) -> String {
         all.threads(),
         all.translation_accesses()
     );
-    line(&format!("{cores} cores of {threads_per_core}, {seed}"), &counters, &more)
+    let on = if follows_wrong_path { " on wrong paths" } else { "" };
+    line(&format!("{cores} cores of {threads_per_core}{on}, {seed}"), &counters, &more)
 }
 
 /// A change of the model renews the file with `UPDATE_KEPT=1`; any other change leaves it as it is.
@@ -463,7 +475,10 @@ fn programs_take_the_cycles_that_are_kept() {
     let mut lines = String::new();
     for seed in 0..MACHINES {
         lines += &of_core(seed);
-        lines += &of_processors(seed);
+        lines += &of_processors(seed, false);
+        if seed.is_multiple_of(3) {
+            lines += &of_processors(seed, true);
+        }
     }
     kept::compare(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all/kept.txt"), &lines);
 }

@@ -226,6 +226,7 @@ fn rules_that_leave_events_out_change_no_time_of_any_program() {
         }
         config.walker.walkers = 1 + seed as u32 / 8;
         config.cache.llc = (seed == 13).then(|| config.cache.l2.clone());
+        config.branch_predictor.follows_wrong_path = seed % 4 == 3;
         let program = program(seed, 2500);
         let run = |shortcuts| {
             let mut core = Core::with_shortcuts(&config, SLOTS, shortcuts).unwrap();
@@ -251,6 +252,7 @@ fn one_thread_is_a_core() {
         config.core.scheduler_entries = Some(12);
         config.core.store_queue_entries = 6;
         config.cache.l1d.mshrs = if seed % 2 == 0 { 3 } else { 64 };
+        config.branch_predictor.follows_wrong_path = seed >= 12;
         let mut core = Core::new(&config, SLOTS).unwrap();
         let mut machine = Machine::with_lead(&config, (1, 1), [0, 5, 400][seed as usize % 3]);
         for told in &program(seed, 3000) {
@@ -259,7 +261,11 @@ fn one_thread_is_a_core() {
         }
         core.drain();
         machine.all.drain();
-        assert_eq!(core.cycles(), machine.all.cycles(), "seed {seed}");
+        let [alone, thread] = [core.cycles(), machine.all.cycles()];
+        // A wrong path is followed until it is known when its branch is resolved, and a thread takes instructions
+        // when their time comes, which may be later.
+        let tolerance = if config.branch_predictor.follows_wrong_path { alone / 200 } else { 0 };
+        assert!(alone.abs_diff(thread) <= tolerance, "seed {seed}: {alone}, {thread}");
         let (mut of_core, mut of_all) = (Counters::default(), Counters::default());
         core.counters(&mut of_core);
         machine.all.counters(&mut of_all);

@@ -51,6 +51,7 @@ pub fn config() -> TimingConfig {
             return_stack_entries: 16,
             mispredict_penalty_cycles: 15,
             perfect: false,
+            follows_wrong_path: false,
         },
         cache: CachesConfig {
             l1i: cache(32 << 10, 8, L1),

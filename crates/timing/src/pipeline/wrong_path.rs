@@ -1,0 +1,133 @@
+//! The path behind a mispredicted branch that waits for a load.
+//!
+//! A trace has no wrong paths. But most of them soon join the right one: behind the `if`, or with the next
+//! repetition of a loop. So the instructions of the right path are followed, as far as the reorder buffer and the
+//! load queue reach. What they load is begun if its address is known: translation, then lines. The instructions
+//! themselves are fetched and dispatched when the branch is resolved, and find what is there or on its way. Then the
+//! next branch that is mispredicted may wait, and its path is followed in the same way.
+
+use super::demands::SERIALIZES;
+use super::*;
+use crate::translation::Request;
+
+/// Instructions followed behind one mispredicted branch.
+#[derive(Clone, Debug)]
+pub(super) struct WrongPath {
+    /// Branch that is waited for.
+    branch: u64,
+    /// Next instruction to follow, and the first demanding one from there on.
+    next: u64,
+    demand: u32,
+    /// Cycles of dispatch, if the branch had been predicted right.
+    dispatch: InOrder,
+    /// Cycle from which each register has the value that the next instruction on the path reads, or [`UNKNOWN`].
+    ready: [u64; 256],
+    /// Loads that may still be begun, of `most_loads`.
+    loads_left: u32,
+    most_loads: u32,
+}
+
+impl WrongPath {
+    /// Makes an empty path, or none for machines that follow none.
+    pub(super) fn new(config: &TimingConfig) -> Option<Box<Self>> {
+        let path = Self {
+            branch: UNKNOWN,
+            next: 0,
+            demand: 0,
+            dispatch: InOrder::new(config.core.width),
+            ready: [0; 256],
+            loads_left: 0,
+            most_loads: config.core.load_queue_entries,
+        };
+        config.branch_predictor.follows_wrong_path.then(|| Box::new(path))
+    }
+}
+
+impl Core {
+    /// True if the next instruction lies behind a mispredicted branch, close enough to be followed before the
+    /// branch is resolved.
+    #[inline]
+    pub(super) fn follows_wrong_path(&self) -> bool {
+        self.wrong_path.is_some()
+            && self.in_hand.flags & SERIALIZES == 0
+            && self.unresolved_branch().is_some_and(|branch| {
+                self.instructions.handed - branch < self.instructions.reorder_buffer
+            })
+    }
+
+    /// Follows the instructions handed over behind the mispredicted branch that the front end waits for, if any, and
+    /// begins their accesses.
+    pub(super) fn look_ahead(&mut self) {
+        let Some(mut path) = self.wrong_path.take() else { return };
+        if let Some(branch) = self.unresolved_branch() {
+            let Instructions { handed, reorder_buffer, .. } = self.instructions;
+            if path.branch != branch {
+                self.begin_path_behind(branch, &mut path);
+            }
+            while path.next < handed.min(branch + reorder_buffer) && self.follow(&mut path) {}
+        }
+        self.wrong_path = Some(path);
+    }
+
+    fn begin_path_behind(&self, branch: u64, path: &mut WrongPath) {
+        (path.branch, path.next) = (branch, branch + 1);
+        path.demand = self.demands.next_place();
+        path.dispatch.pass(self.instructions.entries[branch].dispatched);
+        path.ready = self.instructions.registers.all_ready();
+        path.loads_left = path.most_loads;
+    }
+
+    /// Follows the next instruction on the path; returns false if the path ends before it.
+    fn follow(&mut self, path: &mut WrongPath) -> bool {
+        let number = path.next;
+        let demand = self.demands.at(path.demand, number);
+        if demand.flags & SERIALIZES != 0 {
+            return false;
+        }
+        path.next += 1;
+        path.demand = path.demand.wrapping_add(demand.is_demanding().into());
+        let operands = self.instructions.entries[number].operands;
+        let dispatch = path.dispatch.pass(self.shared.agenda.now);
+        let (mut addresses, mut issue) = (dispatch, dispatch);
+        for (place, source) in operands.sources.into_iter().enumerate() {
+            let ready = path.ready[usize::from(source)];
+            issue = issue.max(ready);
+            if operands.data_sources >> place & 1 == 0 {
+                addresses = addresses.max(ready);
+            }
+        }
+        if demand.hits > 0 {
+            issue = issue.max(addresses.saturating_add(self.accesses.hit_cycles));
+        }
+        if demand.unloaded > 0 {
+            issue = issue.max(self.accesses.there_ahead(demand.first_access));
+        }
+        let result = issue.saturating_add(self.instructions.latency(operands, demand.loads > 0));
+        for destination in operands.destinations.map(usize::from) {
+            path.ready[destination] = result;
+        }
+        path.ready[0] = 0;
+        let has_room = path.loads_left >= demand.loads.into();
+        path.loads_left = path.loads_left.saturating_sub(demand.loads.into());
+        if addresses != UNKNOWN && has_room {
+            self.start_ahead(demand.first_access, addresses);
+        }
+        true
+    }
+
+    /// Requests the translations of an instruction on a wrong path at cycle `time`, unless they have been.
+    fn start_ahead(&mut self, first: u32, time: u64) {
+        let mut id = first;
+        while id != NONE {
+            let (access, next) = self.accesses.begin_ahead(id);
+            if let Some(translated_by) = access {
+                let request = Request::new(time, Waiter::Ahead(id));
+                let known = self.translation.request(&mut self.shared, translated_by, request);
+                if let Some(time) = known {
+                    self.read_ahead(id, time);
+                }
+            }
+            id = next;
+        }
+    }
+}
