@@ -214,9 +214,9 @@ impl Walk {
 
     /// Number of the first task of the last stage.
     fn last_stage(&self, tasks: &Ring<Task>) -> u32 {
-        let mut number = self.next_task() - 1;
+        let mut number = self.next_task().wrapping_sub(1);
         while tasks[number].stage == 0 {
-            number -= 1;
+            number = number.wrapping_sub(1);
         }
         number
     }
