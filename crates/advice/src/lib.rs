@@ -32,7 +32,6 @@ mod pairs_error;
 mod piece;
 mod pieces;
 mod plan;
-mod ranges;
 pub mod remedy;
 mod tlbs;
 mod touched;
