@@ -55,4 +55,4 @@ pub use piece::{Piece, PieceUse};
 pub use plan::ENOUGH;
 pub use tlbs::{WalkCounts, orders_with_entries, tlb_entries};
 pub use touched::TouchedRegions;
-pub use verdict::{Outcome, SpeedRange, Verdict, WORTH_EFFORT};
+pub use verdict::{Outcome, WORTH_EFFORT, speed_of};
