@@ -11,8 +11,8 @@ const MAY_BE: f64 = 0.05;
 /// Least additional memory, as a share of the program's, that counts as a cost.
 const LEAST_COST: f64 = 0.02;
 
-/// Makes a speed-up with its range from predictions of it under several assumptions, such as the pages of a host
-/// that cannot be seen: pairs of mean and half width. The speed is the mean of all, and the range holds all of
+/// Combines predictions of one speed-up under several assumptions, such as the pages of a host that cannot be
+/// seen: pairs of mean and half width. The speed is the mean of all predictions, and the range holds all of
 /// them. `None` without predictions.
 pub fn speed_of(predictions: &[(f64, f64)], error: &ModelError) -> Option<SpeedRecord> {
     let ranges = predictions.iter().map(|&(mean, half)| error.range(mean, half));
