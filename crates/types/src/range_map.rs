@@ -14,7 +14,7 @@ impl<T> Default for RangeMap<T> {
 }
 
 impl<T: Clone + PartialEq> RangeMap<T> {
-    /// Number of ranges.
+    /// Returns the number of ranges.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -46,7 +46,7 @@ impl<T: Clone + PartialEq> RangeMap<T> {
         self.0.insert(start, (end, value));
     }
 
-    /// Gives the addresses of `range` this value, in place of those that they had. Neighbours with the same
+    /// Sets the value of the addresses of `range`, whatever it was before. Neighbours with the same
     /// value remain ranges of their own.
     pub fn replace(&mut self, range: Range<u64>, value: T) {
         self.remove(&range);

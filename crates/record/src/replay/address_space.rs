@@ -8,7 +8,7 @@ use perforate_types::{Advice, Backing, Permissions, ProgramEvent, RangeMap, Virt
 
 use super::advised::AdvisedRanges;
 
-/// What a mapping of a process is. Its addresses are its key in [`AddressSpace::areas`].
+/// A mapping of a process. Its addresses are its key in [`AddressSpace::areas`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Area {
     permissions: Permissions,
