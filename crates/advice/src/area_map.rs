@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-use perforate_types::{Backing, ProcessId, ProgramEvent, VirtualAddress};
+use perforate_types::{Backing, ProcessId, ProgramEvent, RangeMap, VirtualAddress};
 
-use crate::ranges::Ranges;
 use crate::{Area, AreaKind};
 
 /// Largest distance of a touch below a stack that extends it, in bytes: Linux's default limit.
@@ -36,8 +35,8 @@ struct Part {
 
 #[derive(Clone, Default)]
 struct Process {
-    mapped: Ranges<Mapping>,
-    parts: Ranges<Part>,
+    mapped: RangeMap<Mapping>,
+    parts: RangeMap<Part>,
     heap: Option<Range<u64>>,
 }
 
@@ -147,10 +146,9 @@ impl AreaMap {
             ProgramEvent::Fork { child } => {
                 let parent = self.processes.entry(running).or_default();
                 let (mapped, heap) = (parent.mapped.clone(), parent.heap.clone());
-                let copies: Vec<(Range<u64>, Mapping)> = mapped.iter().collect();
                 self.processes.entry(child).or_default().heap = heap;
-                for (bytes, mapping) in copies {
-                    self.map(child, bytes, mapping, now);
+                for (bytes, mapping) in mapped.iter() {
+                    self.map(child, bytes, *mapping, now);
                 }
             }
             ProgramEvent::Exec => self.end(running, now, forget),
@@ -169,7 +167,7 @@ impl AreaMap {
             return mapping.accessible;
         }
         let next = process.mapped.next_above(address);
-        if let Some((stack, mapping)) = next.filter(|(_, next)| next.kind == AreaKind::Stack)
+        if let Some((stack, &mapping)) = next.filter(|(_, next)| next.kind == AreaKind::Stack)
             && stack.start - address <= STACK_GROWTH
         {
             self.map(running, address..stack.start, mapping, now);

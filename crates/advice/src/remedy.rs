@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use perforate_records::AdviceStep;
 use perforate_types::ProcessId;
 
 /// Version as numbers, such as 6.18 or 2.36.
@@ -68,19 +69,6 @@ impl Aim {
     }
 }
 
-/// A switch: what to write or to call, and what it does.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Remedy {
-    /// Name of the switch.
-    pub title: String,
-    /// Lines of a shell, of C or of a boot configuration.
-    pub lines: Vec<String>,
-    /// Effect, reach and conditions, in a sentence or two.
-    pub effect: String,
-    /// Documentation that says so.
-    pub source: &'static str,
-}
-
 /// Largest number of `madvise` calls that are printed.
 const MOST_CALLS: usize = 8;
 const MB: u64 = 1 << 20;
@@ -96,7 +84,7 @@ struct Case<'a> {
 }
 
 /// Switches in the order in which they are shown: those inside the program first.
-const ROWS: &[fn(&Case<'_>) -> Option<Remedy>] = &[
+const ROWS: &[fn(&Case<'_>) -> Option<AdviceStep>] = &[
     madvise,
     collapse,
     glibc,
@@ -116,7 +104,7 @@ const ROWS: &[fn(&Case<'_>) -> Option<Remedy>] = &[
 ];
 
 /// Returns the switches that lead to this aim, for these facts.
-pub fn remedies(facts: &Surroundings, aim: &Aim) -> Vec<Remedy> {
+pub fn remedies(facts: &Surroundings, aim: &Aim) -> Vec<AdviceStep> {
     let case = Case { facts, aim };
     ROWS.iter().filter_map(|row| row(&case)).collect()
 }
@@ -171,8 +159,8 @@ impl Case<'_> {
     }
 }
 
-fn remedy(title: &str, lines: Vec<String>, effect: String, source: &'static str) -> Remedy {
-    Remedy { title: title.into(), lines, effect, source }
+fn remedy(title: &str, lines: Vec<String>, effect: String, source: &'static str) -> AdviceStep {
+    AdviceStep { title: title.into(), lines, effect, source: source.into() }
 }
 
 /// Returns calls of `madvise` with this advice, by area and offset.
@@ -196,7 +184,7 @@ fn calls(ranges: &[AdvisedRange], advice: &str) -> Vec<String> {
 }
 
 /// madvise(2), MADV_HUGEPAGE: since Linux 2.6.38.
-fn madvise(case: &Case<'_>) -> Option<Remedy> {
+fn madvise(case: &Case<'_>) -> Option<AdviceStep> {
     let ranges = case.aim.ranges();
     let large: Vec<AdvisedRange> =
         ranges.iter().filter(|range| range.page_bytes < GB).cloned().collect();
@@ -211,7 +199,7 @@ fn madvise(case: &Case<'_>) -> Option<Remedy> {
 }
 
 /// madvise(2), MADV_COLLAPSE: since Linux 6.1; independent of the settings in sysfs.
-fn collapse(case: &Case<'_>) -> Option<Remedy> {
+fn collapse(case: &Case<'_>) -> Option<AdviceStep> {
     let is_there = case.wants_2mb() && case.facts.kernel.is_some() && case.kernel_has((6, 1));
     is_there.then(|| {
         let effect = "Once the memory is in use: copies it into large pages now, whatever \
@@ -234,7 +222,7 @@ fn collapse(case: &Case<'_>) -> Option<Remedy> {
 }
 
 /// The GNU C Library manual, Memory Allocation Tunables, glibc.malloc.hugetlb; NEWS for version 2.35.
-fn glibc(case: &Case<'_>) -> Option<Remedy> {
+fn glibc(case: &Case<'_>) -> Option<AdviceStep> {
     let library = case.library(&["libc.so.6", "libc-2."])?;
     let has_it = case.wants_large() && library.version.is_none_or(|version| version >= (2, 35));
     let other_allocator = case.library(&["libjemalloc", "libtcmalloc", "libmimalloc"]).is_some();
@@ -257,7 +245,7 @@ fn glibc(case: &Case<'_>) -> Option<Remedy> {
 }
 
 /// jemalloc(3), opt.thp and opt.metadata_thp; TUNING.md.
-fn jemalloc(case: &Case<'_>) -> Option<Remedy> {
+fn jemalloc(case: &Case<'_>) -> Option<AdviceStep> {
     let library = case.library(&["libjemalloc"])?;
     if library.version.is_some_and(|version| version < (5, 1)) {
         return None;
@@ -278,7 +266,7 @@ fn jemalloc(case: &Case<'_>) -> Option<Remedy> {
 }
 
 /// TCMalloc, docs/tuning.md, System-Level Optimizations.
-fn tcmalloc(case: &Case<'_>) -> Option<Remedy> {
+fn tcmalloc(case: &Case<'_>) -> Option<AdviceStep> {
     let _library = case.library(&["libtcmalloc"])?;
     case.wants_large().then(|| {
         let set = |name: &str, value: &str| format!("echo {value} > {FOLDER}/{name}");
@@ -294,7 +282,7 @@ fn tcmalloc(case: &Case<'_>) -> Option<Remedy> {
 }
 
 /// mimalloc, Environment Options: MIMALLOC_ALLOW_LARGE_OS_PAGES, MIMALLOC_ALLOW_THP.
-fn mimalloc(case: &Case<'_>) -> Option<Remedy> {
+fn mimalloc(case: &Case<'_>) -> Option<AdviceStep> {
     let _library = case.library(&["libmimalloc"])?;
     let source = "mimalloc, Environment Options";
     let one = |line: &str, effect: &str| {
@@ -316,7 +304,7 @@ fn mimalloc(case: &Case<'_>) -> Option<Remedy> {
 }
 
 /// The java command, Advanced Options: UseTransparentHugePages, AlwaysPreTouch.
-fn java(case: &Case<'_>) -> Option<Remedy> {
+fn java(case: &Case<'_>) -> Option<AdviceStep> {
     let _library = case.library(&["libjvm.so"])?;
     let source = "The java Command, Advanced Runtime Options for Java (HotSpot)";
     let one =
@@ -340,7 +328,7 @@ fn java(case: &Case<'_>) -> Option<Remedy> {
 }
 
 /// Go, A Guide to the Go Garbage Collector, Linux transparent huge pages; package runtime, GODEBUG.
-fn go(case: &Case<'_>) -> Option<Remedy> {
+fn go(case: &Case<'_>) -> Option<AdviceStep> {
     let library = case.facts.libraries.iter().find(|library| library.path.starts_with("go:"))?;
     let source =
         "Go, A Guide to the Go Garbage Collector, Linux transparent huge pages; runtime, GODEBUG";
@@ -370,7 +358,7 @@ fn go(case: &Case<'_>) -> Option<Remedy> {
 }
 
 /// Node.js, Command-line API, --use-largepages.
-fn node(case: &Case<'_>) -> Option<Remedy> {
+fn node(case: &Case<'_>) -> Option<AdviceStep> {
     let _program = case.library(&["node", "libnode.so"])?;
     case.wants_large().then(|| {
         let effect = "Moves the program's code into 2MB pages at the start. There is no switch for the heap of \
@@ -385,7 +373,7 @@ fn node(case: &Case<'_>) -> Option<Remedy> {
 }
 
 /// Python, Command line and environment, PYTHONMALLOC; glibc.malloc.hugetlb as in [`glibc`].
-fn python(case: &Case<'_>) -> Option<Remedy> {
+fn python(case: &Case<'_>) -> Option<AdviceStep> {
     let _program = case.library(&["python", "libpython"])?;
     let glibc = case.library(&["libc.so.6"])?;
     let has_tunable = glibc.version.is_none_or(|version| version >= (2, 35));
@@ -404,7 +392,7 @@ fn python(case: &Case<'_>) -> Option<Remedy> {
 }
 
 /// NumPy, Global Configuration Options, Madvise hugepage on Linux.
-fn numpy(case: &Case<'_>) -> Option<Remedy> {
+fn numpy(case: &Case<'_>) -> Option<AdviceStep> {
     let _library = case.library(&["_multiarray_umath"])?;
     let source = "NumPy, Global Configuration Options, madvise hugepage on Linux";
     let one = |value: u8, effect: &str| {
@@ -422,7 +410,7 @@ fn numpy(case: &Case<'_>) -> Option<Remedy> {
 }
 
 /// prctl(2), PR_SET_THP_DISABLE: since Linux 3.15; its flag since 6.18.
-fn program_off(case: &Case<'_>) -> Option<Remedy> {
+fn program_off(case: &Case<'_>) -> Option<AdviceStep> {
     if !case.is_off() {
         return None;
     }
@@ -439,7 +427,7 @@ fn program_off(case: &Case<'_>) -> Option<Remedy> {
 }
 
 /// Linux, Transparent Hugepage Support: enabled, defrag, shmem_enabled.
-fn enabled(case: &Case<'_>) -> Option<Remedy> {
+fn enabled(case: &Case<'_>) -> Option<AdviceStep> {
     let source = "Linux, Transparent Hugepage Support, Global THP controls";
     if case.facts.settings.is_empty() {
         let effect = "This kernel has no transparent large pages (CONFIG_TRANSPARENT_HUGEPAGE). 2MB pages have \
@@ -475,7 +463,7 @@ const WITH_OTHER_SIZES: Version = (6, 8);
 
 /// Setting that gives all memory of all programs pages of a size between 4KB and 2MB; `effect` says what that
 /// does to the program. `None` if the kernel has no such pages.
-pub fn size_for_all(facts: &Surroundings, page_bytes: u64, effect: &str) -> Option<Remedy> {
+pub fn size_for_all(facts: &Surroundings, page_bytes: u64, effect: &str) -> Option<AdviceStep> {
     let aim = Aim::Off;
     let case = Case { facts, aim: &aim };
     let lines = vec![format!("echo always > {FOLDER}/{}", setting_of(page_bytes))];
@@ -505,7 +493,7 @@ fn now(case: &Case<'_>, sizes: &[u64]) -> String {
 /// Settings for the recommended sizes between 4KB and 2MB. A setting holds for all memory or for memory of `madvise`,
 /// and a first touch takes the largest size that is on. 2MB pages are therefore switched off, and memory that should
 /// have them gets them with `MADV_COLLAPSE`.
-fn other_sizes(case: &Case<'_>) -> Option<Remedy> {
+fn other_sizes(case: &Case<'_>) -> Option<AdviceStep> {
     let mut sizes: Vec<u64> = case.aim.ranges().iter().map(|range| range.page_bytes).collect();
     sizes.retain(|&bytes| bytes < LARGE_BYTES);
     sizes.sort_unstable();
@@ -541,7 +529,7 @@ fn other_sizes(case: &Case<'_>) -> Option<Remedy> {
 }
 
 /// Linux, Transparent Hugepage Support, Khugepaged controls.
-fn khugepaged(case: &Case<'_>) -> Option<Remedy> {
+fn khugepaged(case: &Case<'_>) -> Option<AdviceStep> {
     let limit: u64 = case.setting("khugepaged/max_ptes_none")?.parse().ok()?;
     if case.is_off() || !case.wants_2mb() || limit == 0 {
         return None;
@@ -563,7 +551,7 @@ fn khugepaged(case: &Case<'_>) -> Option<Remedy> {
 }
 
 /// Linux, HugeTLB Pages, Kernel parameters: hugepagesz, hugepages, default_hugepagesz.
-fn gigabyte_pages(case: &Case<'_>) -> Option<Remedy> {
+fn gigabyte_pages(case: &Case<'_>) -> Option<AdviceStep> {
     let is_huge = |range: &&AdvisedRange| range.page_bytes >= GB;
     let pages: u64 = case
         .aim

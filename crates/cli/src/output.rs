@@ -81,10 +81,13 @@ pub fn result_folder(
     }
 }
 
-/// Formats the size of a trace relative to its length: `0.034 per instruction`. `None` for a trace without
-/// instructions.
-pub fn per_instruction(bytes: u64, instructions: u64) -> Option<String> {
-    (instructions > 0).then(|| format!("{:.3} per instruction", bytes as f64 / instructions as f64))
+/// Formats the size of a trace relative to its length between two texts: `, 0.034 per instruction`. Empty for a
+/// trace without instructions.
+pub fn per_instruction(bytes: u64, instructions: u64, [before, after]: [&str; 2]) -> String {
+    match instructions {
+        0 => String::new(),
+        _ => format!("{before}{:.3} per instruction{after}", bytes as f64 / instructions as f64),
+    }
 }
 
 /// Formats notes below a table, wrapped at `columns` characters.
@@ -98,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_trace_without_instructions_has_no_size_per_instruction() {
-        assert_eq!(per_instruction(30, 20).as_deref(), Some("1.500 per instruction"));
-        assert_eq!(per_instruction(530, 0), None);
+        assert_eq!(per_instruction(30, 20, ["(", ")"]), "(1.500 per instruction)");
+        assert_eq!(per_instruction(530, 0, ["(", ")"]), "");
     }
 }

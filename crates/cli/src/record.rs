@@ -319,8 +319,7 @@ fn text(path: &Path, summary: &RecordSummary) -> String {
     text += &format!(
         "size: {} bytes{}\n{}\n{}\n",
         summary.bytes,
-        per_instruction(summary.bytes, summary.instructions)
-            .map_or_else(String::new, |share| format!(", {share}")),
+        per_instruction(summary.bytes, summary.instructions, [", ", ""]),
         times(summary),
         ending_text(summary.ending),
     );

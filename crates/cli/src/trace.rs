@@ -218,8 +218,7 @@ fn info(file: &str) -> Result<(), Failure> {
          data pages    {}{} of 4KB ({} MB)\nevents        {}\n{}\
          knows map events: {}, register dependencies: {}, branches: {}\n",
         metadata.format,
-        per_instruction(bytes, contents.instructions)
-            .map_or_else(String::new, |share| format!(", {share}")),
+        per_instruction(bytes, contents.instructions, [", ", ""]),
         contents.instructions,
         contents.reads,
         contents.writes,
@@ -531,8 +530,7 @@ fn summary_text(summary: TraceSummary, source: &dyn Source) -> String {
         counted(accesses, "access"),
         counted(events, "event"),
         counted(bytes, "byte"),
-        per_instruction(bytes, instructions)
-            .map_or_else(String::new, |share| format!(" ({share})")),
+        per_instruction(bytes, instructions, [" (", ")"]),
     );
     if let Some(truncation) = source.truncated() {
         text += &format!("warning: the source is incomplete at {truncation}\n");

@@ -14,7 +14,7 @@ use perforate_advice::{AccessedPlace, AreaKind, Place};
 use perforate_record::process_memory::read_text;
 
 use crate::HostError;
-use crate::proc::{MappedArea, parse_areas};
+use crate::proc::{MappedArea, parse_areas, program_name};
 
 /// Largest number of rounds.
 const MAX_ROUNDS: usize = 10_000;
@@ -63,7 +63,7 @@ pub fn watch_accesses(
         let problem = "no areas: expected the maps of a process (kernel threads have none)";
         return Err(HostError::file(&smaps, problem));
     }
-    let mut accesses = Accesses { program: program(&folder), ..Accesses::default() };
+    let mut accesses = Accesses { program: program_name(&folder), ..Accesses::default() };
     let started = start_time(&folder);
     let rounds = options.rounds.clamp(1, MAX_ROUNDS);
     while accesses.rounds < rounds {
@@ -107,11 +107,6 @@ fn read_areas(smaps: &Path) -> Result<Vec<MappedArea>, HostError> {
         HostError::file(smaps, format!("{error}{hint}"))
     };
     read_text(smaps).map(|text| parse_areas(&text).0).map_err(failed)
-}
-
-fn program(folder: &Path) -> String {
-    let name = read_text(folder.join("comm")).unwrap_or_default();
-    name.trim().chars().take(64).collect()
 }
 
 /// Time at which the process started, in clock ticks since the machine booted. Another process with the same

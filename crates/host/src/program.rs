@@ -48,6 +48,7 @@ pub struct ProgramTime {
 }
 
 /// Parameters for starting a program. The program's standard output is discarded.
+#[derive(Default)]
 pub(crate) struct Start<'a> {
     /// The program and its arguments.
     pub program: &'a [OsString],
@@ -292,13 +293,7 @@ pub fn count_program(program: &[OsString]) -> Result<Result<ProgramTime, Absence
         return Ok(Err(absence));
     }
     let environment = Vec::new();
-    let start = Start {
-        program,
-        processor: None,
-        environment,
-        disables_large_pages: false,
-        leads_group: false,
-    };
+    let start = Start { program, environment, ..Start::default() };
     start.time().map(Ok)
 }
 

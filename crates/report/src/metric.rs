@@ -62,7 +62,7 @@ impl Metric {
         match self.form {
             Form::Times => Heading::with_unit(name, "×"),
             Form::Percent => Heading::with_unit(name, "share of 1"),
-            Form::Bytes => Heading::with_unit(name, "bytes"),
+            Form::Bytes => Heading::bytes(name),
             Form::Ratio | Form::Count => name.into(),
         }
     }

@@ -7,75 +7,52 @@
 
 use perforate_timing::{TranslationAccesses, WalkerAttachment};
 use perforate_types::{Counter, Counters, Unit, figures, registered};
-use serde::{Deserialize, Serialize};
 
 use crate::Machine;
+use crate::costs::costs;
 
 /// Upper limit of the energy of an access in pJ, and of a core's static power in mW.
 const MOST: f64 = 1e6;
 
-/// Energy of one access to each structure: the `[energy]` section of a machine file, which names
-/// the sources. A fill costs as much as a look-up. A structure that the machine lacks costs
-/// nothing.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct EnergyCosts {
-    /// Energy of a look-up of the first-level TLB array for 4KB pages, data or instructions, in pJ.
-    pub l1_tlb_4k_pj: f64,
-    /// Energy of a look-up of the first-level TLB array for 2MB pages, in pJ. This array is looked
-    /// up together with the other arrays.
-    pub l1_tlb_2m_pj: f64,
-    /// Energy of a look-up of the first-level TLB array for 1GB pages, in pJ. This array is looked
-    /// up together with the other arrays.
-    pub l1_tlb_1g_pj: f64,
-    /// Energy of a look-up of the second-level TLB, in pJ: for all page sizes at once, for a bitmap
-    /// entry, or for a nested entry that shares this TLB.
-    pub l2_tlb_pj: f64,
-    /// Energy of a look-up of the page-walk caches of guest or host, all levels at once, in pJ.
-    pub walk_cache_pj: f64,
-    /// Energy of a look-up of a nested TLB that is separate from the second-level TLB, in pJ.
-    pub nested_tlb_pj: f64,
-    /// Energy of a comparison with BASE and LIMIT of a direct segment and the addition of OFFSET,
-    /// in pJ.
-    pub segment_check_pj: f64,
-    /// Energy of selecting a B-block (64th of a slice) from a 64-bit selection bitmap by prefix
-    /// sums, in pJ.
-    pub selection_pj: f64,
-    /// Energy of a look-up of the escape filter, which accompanies each comparison with a segment,
-    /// in pJ.
-    pub escape_filter_pj: f64,
-    /// Energy of a page walker's read of the first-level data cache, in pJ.
-    pub l1d_read_pj: f64,
-    /// Energy of a page walker's read of the second-level cache, in pJ.
-    pub l2_read_pj: f64,
-    /// Energy of a page walker's read of the last-level cache, in pJ.
-    pub llc_read_pj: f64,
-    /// Energy of a page walker's read of one line of main memory, in pJ.
-    pub memory_read_pj: f64,
-    /// Static power of the core, including its share of the rest of the chip, in mW.
-    pub static_mw: f64,
-}
-
-impl Default for EnergyCosts {
-    /// Returns the values for machine files without the section `[energy]`: those of the machine
-    /// `perforated-table2`, which names the sources.
-    fn default() -> Self {
-        Self {
-            l1_tlb_4k_pj: 5.9,
-            l1_tlb_2m_pj: 4.8,
-            l1_tlb_1g_pj: 0.7,
-            l2_tlb_pj: 14.0,
-            walk_cache_pj: 3.1,
-            nested_tlb_pj: 5.9,
-            segment_check_pj: 0.4,
-            selection_pj: 0.4,
-            escape_filter_pj: 0.5,
-            l1d_read_pj: 174.0,
-            l2_read_pj: 1_392.0,
-            llc_read_pj: 0.0,
-            memory_read_pj: 16_000.0,
-            static_mw: 1_000.0,
-        }
+costs! {
+    /// Energy of one access to each structure: the `[energy]` section of a machine file, which names
+    /// the sources. A fill costs as much as a look-up. A structure that the machine lacks costs
+    /// nothing.
+    pub struct EnergyCosts {
+        /// Energy of a look-up of the first-level TLB array for 4KB pages, data or instructions, in pJ.
+        pub l1_tlb_4k_pj: f64 = 5.9,
+        /// Energy of a look-up of the first-level TLB array for 2MB pages, in pJ. This array is looked
+        /// up together with the other arrays.
+        pub l1_tlb_2m_pj: f64 = 4.8,
+        /// Energy of a look-up of the first-level TLB array for 1GB pages, in pJ. This array is looked
+        /// up together with the other arrays.
+        pub l1_tlb_1g_pj: f64 = 0.7,
+        /// Energy of a look-up of the second-level TLB, in pJ: for all page sizes at once, for a bitmap
+        /// entry, or for a nested entry that shares this TLB.
+        pub l2_tlb_pj: f64 = 14.0,
+        /// Energy of a look-up of the page-walk caches of guest or host, all levels at once, in pJ.
+        pub walk_cache_pj: f64 = 3.1,
+        /// Energy of a look-up of a nested TLB that is separate from the second-level TLB, in pJ.
+        pub nested_tlb_pj: f64 = 5.9,
+        /// Energy of a comparison with BASE and LIMIT of a direct segment and the addition of OFFSET,
+        /// in pJ.
+        pub segment_check_pj: f64 = 0.4,
+        /// Energy of selecting a B-block (64th of a slice) from a 64-bit selection bitmap by prefix
+        /// sums, in pJ.
+        pub selection_pj: f64 = 0.4,
+        /// Energy of a look-up of the escape filter, which accompanies each comparison with a segment,
+        /// in pJ.
+        pub escape_filter_pj: f64 = 0.5,
+        /// Energy of a page walker's read of the first-level data cache, in pJ.
+        pub l1d_read_pj: f64 = 174.0,
+        /// Energy of a page walker's read of the second-level cache, in pJ.
+        pub l2_read_pj: f64 = 1_392.0,
+        /// Energy of a page walker's read of the last-level cache, in pJ.
+        pub llc_read_pj: f64 = 0.0,
+        /// Energy of a page walker's read of one line of main memory, in pJ.
+        pub memory_read_pj: f64 = 16_000.0,
+        /// Static power of the core, including its share of the rest of the chip, in mW.
+        pub static_mw: f64 = 1_000.0,
     }
 }
 
@@ -85,22 +62,7 @@ impl EnergyCosts {
     /// # Errors
     /// A description of the first wrong value in one line, with the key and the range.
     pub(crate) fn validate(&self) -> Result<(), String> {
-        for (key, value) in [
-            ("l1_tlb_4k_pj", self.l1_tlb_4k_pj),
-            ("l1_tlb_2m_pj", self.l1_tlb_2m_pj),
-            ("l1_tlb_1g_pj", self.l1_tlb_1g_pj),
-            ("l2_tlb_pj", self.l2_tlb_pj),
-            ("walk_cache_pj", self.walk_cache_pj),
-            ("nested_tlb_pj", self.nested_tlb_pj),
-            ("segment_check_pj", self.segment_check_pj),
-            ("selection_pj", self.selection_pj),
-            ("escape_filter_pj", self.escape_filter_pj),
-            ("l1d_read_pj", self.l1d_read_pj),
-            ("l2_read_pj", self.l2_read_pj),
-            ("llc_read_pj", self.llc_read_pj),
-            ("memory_read_pj", self.memory_read_pj),
-            ("static_mw", self.static_mw),
-        ] {
+        for (key, value) in self.costs() {
             if !(0.0..=MOST).contains(&value) {
                 return Err(format!("energy.{key} is {value}; expected 0 to {MOST}"));
             }

@@ -9,6 +9,7 @@
 mod advised;
 mod background;
 mod compare;
+mod costs;
 mod effort;
 mod energy;
 mod error;

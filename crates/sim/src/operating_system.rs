@@ -8,8 +8,8 @@ use std::ops::RangeInclusive;
 
 use perforate_os::Work;
 use perforate_types::{Counter, Counters, figures, registered};
-use serde::{Deserialize, Serialize};
 
+use crate::costs::costs;
 use crate::exits::{Exits, HostWork};
 
 /// Longest permitted duration of one action, in ns: twenty minutes.
@@ -17,127 +17,90 @@ const LONGEST_NS: f64 = 1.2e12;
 /// Permitted numbers of other processors that a shootdown interrupts.
 const PROCESSORS: RangeInclusive<u32> = 0..=65_536;
 
-/// Duration of each action of the operating system, in nanoseconds. The machine files name the
-/// sources.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct OperatingSystemCosts {
-    /// Duration in ns of a page fault that maps or copies 4KB, or that need not change anything:
-    /// entry, look-up, allocation and return. Clearing or copying the page and writing its entry
-    /// are separate costs.
-    pub fault_4k_ns: f64,
-    /// Duration in ns of a page fault that maps 2MB, ordinary or perforated, gap-tolerant superpages or a
-    /// direct segment. It includes the same actions as `fault_4k_ns`.
-    pub fault_2m_ns: f64,
-    /// Duration in ns of a page fault that maps 1GB. It includes the same actions as `fault_4k_ns`.
-    pub fault_1g_ns: f64,
-    /// Duration of clearing a 4KB frame, of a program or of a page table, in ns.
-    pub zero_4k_ns: f64,
-    /// Duration of clearing a 2MB block, in ns.
-    pub zero_2m_ns: f64,
-    /// Duration of clearing a 1GB page, in ns.
-    pub zero_1g_ns: f64,
-    /// Duration of copying a 4KB frame, in ns.
-    pub copy_4k_ns: f64,
-    /// Duration of adding a translation of any page size to the page tables, in ns.
-    pub map_ns: f64,
-    /// Duration of removing a translation from the page tables, without its shootdown, in ns.
-    pub unmap_ns: f64,
-    /// Duration of changing the permissions of a translation, without its shootdown, in ns.
-    pub protect_ns: f64,
-    /// Duration of splitting a 2MB or 1GB page, without removing and adding page-table entries, in
-    /// ns.
-    pub split_ns: f64,
-    /// Duration of making a hole in a 2MB page: writing filter and bitmap, without shootdowns, in
-    /// ns.
-    pub punch_ns: f64,
-    /// Duration of removing a hole of a 2MB page: writing filter and bitmap, without shootdowns, in
-    /// ns.
-    pub patch_ns: f64,
-    /// Duration of examining one frame during a scan, in ns.
-    pub scan_frame_ns: f64,
-    /// Duration of migrating one frame, without the copy, the page-table entries and the shootdown,
-    /// in ns.
-    pub migrate_frame_ns: f64,
-    /// Duration of reading one page from swap, without the page fault and the page-table entry, in
-    /// ns.
-    pub swap_in_ns: f64,
-    /// Duration of writing one page to swap, without the page-table entry and the shootdown, in ns.
-    pub swap_out_ns: f64,
-    /// Duration in ns of entering and leaving a system call (mmap, munmap, mprotect, madvise,
-    /// mremap or brk), without the work on its pages and its shootdown.
-    #[serde(default)]
-    pub call_ns: f64,
-    /// Duration of a fork, without the work on its pages, in ns.
-    #[serde(default)]
-    pub fork_ns: f64,
-    /// Duration of a switch to another process, in ns.
-    pub context_switch_ns: f64,
-    /// Duration in ns of saving and loading BASE, LIMIT, OFFSET and the escape filter of a direct
-    /// segment. For the program's segment, this happens when the running process changes; for the
-    /// host's segment, when the virtual machine exits.
-    #[serde(default = "segment_registers_ns")]
-    pub segment_registers_ns: f64,
-    /// Duration of leaving and re-entering a virtual machine, without the work in between, in ns.
-    #[serde(default = "vm_exit_ns")]
-    pub vm_exit_ns: f64,
-    /// Duration of invalidating one TLB entry, in ns.
-    pub invalidate_entry_ns: f64,
-    /// Duration of flushing an address space from the TLB, in ns.
-    pub flush_space_ns: f64,
-    /// Duration in ns of interrupting other processors and waiting for the last answer. Counted
-    /// once for all shootdowns of an operation, unless there is no processor to interrupt.
-    pub synchronize_ns: f64,
-    /// Additional wait for each interrupted processor, in ns.
-    pub interrupt_ns: f64,
-    /// Duration in ns of entering and leaving the handler of the shootdown interrupt on another
-    /// processor, which is part of `synchronize_ns`. Used only if several hardware threads are
-    /// simulated.
-    #[serde(default = "interrupt_handler_ns")]
-    pub interrupt_handler_ns: f64,
-    /// Number of other processors that have run the program and must be interrupted for shootdowns.
-    pub interrupted_processors: u32,
-    /// Machine on which `perforate calibrate` measured faults, clearing, fork and system calls;
-    /// `None` if these durations are published values.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub measured_on: Option<String>,
-}
-
-impl Default for OperatingSystemCosts {
-    /// Returns the values for machine files without the section `[operating_system]`: those of the
-    /// machine `perforated-table2`, which names the sources.
-    fn default() -> Self {
-        Self {
-            fault_4k_ns: 2_625.0,
-            fault_2m_ns: 12_975.0,
-            fault_1g_ns: 12_975.0,
-            zero_4k_ns: 850.0,
-            zero_2m_ns: 452_000.0,
-            zero_1g_ns: 231_424_000.0,
-            copy_4k_ns: 850.0,
-            map_ns: 25.0,
-            unmap_ns: 25.0,
-            protect_ns: 25.0,
-            split_ns: 2_625.0,
-            punch_ns: 100.0,
-            patch_ns: 100.0,
-            scan_frame_ns: 10.0,
-            migrate_frame_ns: 2_625.0,
-            swap_in_ns: 90_000.0,
-            swap_out_ns: 4_000.0,
-            call_ns: 0.0,
-            fork_ns: 0.0,
-            context_switch_ns: 1_500.0,
-            segment_registers_ns: segment_registers_ns(),
-            vm_exit_ns: vm_exit_ns(),
-            invalidate_entry_ns: 158.0,
-            flush_space_ns: 158.0,
-            synchronize_ns: 2_100.0,
-            interrupt_ns: 37.5,
-            interrupt_handler_ns: interrupt_handler_ns(),
-            interrupted_processors: 1,
-            measured_on: None,
-        }
+costs! {
+    /// Duration of each action of the operating system, in nanoseconds. The machine files name the
+    /// sources.
+    pub struct OperatingSystemCosts {
+        /// Duration in ns of a page fault that maps or copies 4KB, or that need not change anything:
+        /// entry, look-up, allocation and return. Clearing or copying the page and writing its entry
+        /// are separate costs.
+        pub fault_4k_ns: f64 = 2_625.0,
+        /// Duration in ns of a page fault that maps 2MB, ordinary or perforated, gap-tolerant superpages or a
+        /// direct segment. It includes the same actions as `fault_4k_ns`.
+        pub fault_2m_ns: f64 = 12_975.0,
+        /// Duration in ns of a page fault that maps 1GB. It includes the same actions as `fault_4k_ns`.
+        pub fault_1g_ns: f64 = 12_975.0,
+        /// Duration of clearing a 4KB frame, of a program or of a page table, in ns.
+        pub zero_4k_ns: f64 = 850.0,
+        /// Duration of clearing a 2MB block, in ns.
+        pub zero_2m_ns: f64 = 452_000.0,
+        /// Duration of clearing a 1GB page, in ns.
+        pub zero_1g_ns: f64 = 231_424_000.0,
+        /// Duration of copying a 4KB frame, in ns.
+        pub copy_4k_ns: f64 = 850.0,
+        /// Duration of adding a translation of any page size to the page tables, in ns.
+        pub map_ns: f64 = 25.0,
+        /// Duration of removing a translation from the page tables, without its shootdown, in ns.
+        pub unmap_ns: f64 = 25.0,
+        /// Duration of changing the permissions of a translation, without its shootdown, in ns.
+        pub protect_ns: f64 = 25.0,
+        /// Duration of splitting a 2MB or 1GB page, without removing and adding page-table entries, in
+        /// ns.
+        pub split_ns: f64 = 2_625.0,
+        /// Duration of making a hole in a 2MB page: writing filter and bitmap, without shootdowns, in
+        /// ns.
+        pub punch_ns: f64 = 100.0,
+        /// Duration of removing a hole of a 2MB page: writing filter and bitmap, without shootdowns, in
+        /// ns.
+        pub patch_ns: f64 = 100.0,
+        /// Duration of examining one frame during a scan, in ns.
+        pub scan_frame_ns: f64 = 10.0,
+        /// Duration of migrating one frame, without the copy, the page-table entries and the shootdown,
+        /// in ns.
+        pub migrate_frame_ns: f64 = 2_625.0,
+        /// Duration of reading one page from swap, without the page fault and the page-table entry, in
+        /// ns.
+        pub swap_in_ns: f64 = 90_000.0,
+        /// Duration of writing one page to swap, without the page-table entry and the shootdown, in ns.
+        pub swap_out_ns: f64 = 4_000.0,
+        /// Duration in ns of entering and leaving a system call (mmap, munmap, mprotect, madvise,
+        /// mremap or brk), without the work on its pages and its shootdown.
+        #[serde(default)]
+        pub call_ns: f64 = 0.0,
+        /// Duration of a fork, without the work on its pages, in ns.
+        #[serde(default)]
+        pub fork_ns: f64 = 0.0,
+        /// Duration of a switch to another process, in ns.
+        pub context_switch_ns: f64 = 1_500.0,
+        /// Duration in ns of saving and loading BASE, LIMIT, OFFSET and the escape filter of a direct
+        /// segment. For the program's segment, this happens when the running process changes; for the
+        /// host's segment, when the virtual machine exits.
+        #[serde(default = "segment_registers_ns")]
+        pub segment_registers_ns: f64 = segment_registers_ns(),
+        /// Duration of leaving and re-entering a virtual machine, without the work in between, in ns.
+        #[serde(default = "vm_exit_ns")]
+        pub vm_exit_ns: f64 = vm_exit_ns(),
+        /// Duration of invalidating one TLB entry, in ns.
+        pub invalidate_entry_ns: f64 = 158.0,
+        /// Duration of flushing an address space from the TLB, in ns.
+        pub flush_space_ns: f64 = 158.0,
+        /// Duration in ns of interrupting other processors and waiting for the last answer. Counted
+        /// once for all shootdowns of an operation, unless there is no processor to interrupt.
+        pub synchronize_ns: f64 = 2_100.0,
+        /// Additional wait for each interrupted processor, in ns.
+        pub interrupt_ns: f64 = 37.5,
+        /// Duration in ns of entering and leaving the handler of the shootdown interrupt on another
+        /// processor, which is part of `synchronize_ns`. Used only if several hardware threads are
+        /// simulated.
+        #[serde(default = "interrupt_handler_ns")]
+        pub interrupt_handler_ns: f64 = interrupt_handler_ns(),
+        ;
+        /// Number of other processors that have run the program and must be interrupted for shootdowns.
+        pub interrupted_processors: u32 = 1,
+        /// Machine on which `perforate calibrate` measured faults, clearing, fork and system calls;
+        /// `None` if these durations are published values.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub measured_on: Option<String> = None,
     }
 }
 
@@ -203,7 +166,7 @@ impl OperatingSystemCosts {
     /// # Errors
     /// A description of the first wrong value in one line, with the key and the range.
     pub(crate) fn validate(&self) -> Result<(), String> {
-        for (key, value_ns) in self.times() {
+        for (key, value_ns) in self.costs() {
             if !(0.0..=LONGEST_NS).contains(&value_ns) {
                 let expected = format!("0 to {LONGEST_NS} nanoseconds");
                 return Err(format!("operating_system.{key} is {value_ns}; expected {expected}"));
@@ -217,38 +180,6 @@ impl OperatingSystemCosts {
             ));
         }
         Ok(())
-    }
-
-    fn times(&self) -> [(&'static str, f64); 27] {
-        [
-            ("fault_4k_ns", self.fault_4k_ns),
-            ("fault_2m_ns", self.fault_2m_ns),
-            ("fault_1g_ns", self.fault_1g_ns),
-            ("zero_4k_ns", self.zero_4k_ns),
-            ("zero_2m_ns", self.zero_2m_ns),
-            ("zero_1g_ns", self.zero_1g_ns),
-            ("copy_4k_ns", self.copy_4k_ns),
-            ("map_ns", self.map_ns),
-            ("unmap_ns", self.unmap_ns),
-            ("protect_ns", self.protect_ns),
-            ("split_ns", self.split_ns),
-            ("punch_ns", self.punch_ns),
-            ("patch_ns", self.patch_ns),
-            ("scan_frame_ns", self.scan_frame_ns),
-            ("migrate_frame_ns", self.migrate_frame_ns),
-            ("swap_in_ns", self.swap_in_ns),
-            ("swap_out_ns", self.swap_out_ns),
-            ("call_ns", self.call_ns),
-            ("fork_ns", self.fork_ns),
-            ("context_switch_ns", self.context_switch_ns),
-            ("segment_registers_ns", self.segment_registers_ns),
-            ("vm_exit_ns", self.vm_exit_ns),
-            ("invalidate_entry_ns", self.invalidate_entry_ns),
-            ("flush_space_ns", self.flush_space_ns),
-            ("synchronize_ns", self.synchronize_ns),
-            ("interrupt_ns", self.interrupt_ns),
-            ("interrupt_handler_ns", self.interrupt_handler_ns),
-        ]
     }
 
     /// Returns the cycles that `work` takes at `frequency_ghz`, by cause. Each cause is rounded to

@@ -16,6 +16,7 @@ mod instruction;
 mod page_size;
 mod permissions;
 mod random;
+mod range_map;
 mod scheme_facts;
 mod space;
 mod step;
@@ -43,6 +44,7 @@ pub use instruction::{
 pub use page_size::PageSize;
 pub use permissions::{AccessKind, Permissions};
 pub use random::{Random, scaled};
+pub use range_map::RangeMap;
 pub use scheme_facts::{SchemeFacts, SchemeRole};
 pub use space::{PageRun, SpaceId};
 pub use step::{Action, Purpose, Step, StepLists, Steps, Unit};

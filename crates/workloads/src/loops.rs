@@ -6,7 +6,7 @@ use perforate_trace::Source;
 use crate::body::Dependence;
 use crate::churn::Churn;
 use crate::patterns::{Chase, Popular, Stride, Uniform};
-use crate::registry::{Registered, text_of};
+use crate::registry::{Registered, Sourced, text_of};
 use crate::source::{Loop, Synthetic};
 use crate::zipf::check_exponent;
 
@@ -59,7 +59,9 @@ impl Registered for Random {
     const SUMMARY: &'static str = "uniformly random words, like GUPS (random access in paper P)";
     const EXAMPLE: &'static str = "random:size=4G,writes=10%";
     type Options = Self;
+}
 
+impl Sourced for Random {
     fn source(options: &Self, seed: u64) -> Box<dyn Source> {
         let dependence = if options.dependent { Dependence::Chains(1) } else { Dependence::None };
         let common = Loop { dependence, ..options.common() };
@@ -77,7 +79,9 @@ impl Registered for Sequential {
     const SUMMARY: &'static str = "all words in order, repeatedly";
     const EXAMPLE: &'static str = "sequential:size=256M,others=0";
     type Options = Self;
+}
 
+impl Sourced for Sequential {
     fn source(options: &Self, seed: u64) -> Box<dyn Source> {
         let words = Stride::new(options.size.bytes(), 8);
         Synthetic::boxed(words, options.common(), seed)
@@ -96,7 +100,9 @@ impl Registered for Strided {
     const SUMMARY: &'static str = "words at a fixed distance, repeatedly";
     const EXAMPLE: &'static str = "stride:size=1G,stride=64B";
     type Options = Self;
+}
 
+impl Sourced for Strided {
     fn source(options: &Self, seed: u64) -> Box<dyn Source> {
         let words = Stride::new(options.size.bytes(), options.stride.bytes());
         Synthetic::boxed(words, options.common(), seed)
@@ -121,7 +127,9 @@ impl Registered for Zipf {
     fn check(options: &Self) -> Result<(), ConfigError> {
         check_exponent(options.exponent)
     }
+}
 
+impl Sourced for Zipf {
     fn source(options: &Self, seed: u64) -> Box<dyn Source> {
         let (size_bytes, item_bytes) = (options.size.bytes(), options.item.bytes());
         let items = Popular::new(size_bytes, item_bytes, options.exponent, seed);
@@ -146,7 +154,9 @@ impl Registered for Chased {
         "linked lists in random order; each load waits for the previous one of its list";
     const EXAMPLE: &'static str = "chase:size=1G,node=4K";
     type Options = Self;
+}
 
+impl Sourced for Chased {
     fn source(options: &Self, seed: u64) -> Box<dyn Source> {
         let dependence = Dependence::Chains(options.chains.get() as usize);
         let common = Loop { dependence, ..options.common() };
@@ -171,7 +181,9 @@ impl Registered for Churned {
         "random words; now and then, a piece of the data is unmapped, mapped again and filled";
     const EXAMPLE: &'static str = "churn:size=1G,piece=2M,between=100k";
     type Options = Self;
+}
 
+impl Sourced for Churned {
     fn source(options: &Self, seed: u64) -> Box<dyn Source> {
         let (size_bytes, piece_bytes) = (options.size.bytes(), options.piece.bytes());
         let pieces = Churn::new(size_bytes, piece_bytes, options.between.get(), seed);

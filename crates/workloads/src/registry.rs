@@ -8,8 +8,7 @@ use perforate_trace::{Limited, Source, TraceError};
 
 use crate::{loops, programs};
 
-/// Interface of a workload type: name and help for the list of workloads, options, and source of
-/// instructions.
+/// Interface of a workload type: name and help for the list of workloads, and options.
 pub(crate) trait Registered: Sized + 'static {
     /// Name of the workload on the command line.
     const NAME: &'static str;
@@ -30,7 +29,10 @@ pub(crate) trait Registered: Sized + 'static {
     fn host_bytes(_options: &Self::Options) -> u64 {
         0
     }
+}
 
+/// Interface of a workload type that makes instructions.
+pub(crate) trait Sourced: Registered {
     /// Makes a source of the workload's instructions, endless or until its program ends. All random choices
     /// follow from `seed`.
     fn source(options: &Self::Options, seed: u64) -> Box<dyn Source>;
@@ -50,7 +52,7 @@ pub struct Workload {
 }
 
 impl Workload {
-    const fn of<W: Registered>() -> Self {
+    const fn of<W: Sourced>() -> Self {
         Self {
             name: W::NAME,
             summary: W::SUMMARY,
@@ -136,7 +138,7 @@ impl WorkloadSpec {
     }
 
     /// Makes a specification of the workload with these options.
-    pub(crate) fn of<W: Registered>(options: W::Options) -> Self {
+    pub(crate) fn of<W: Sourced>(options: W::Options) -> Self {
         Self {
             text: text_of::<W>(&options),
             host_bytes: W::host_bytes(&options),

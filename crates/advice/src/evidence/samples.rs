@@ -5,11 +5,10 @@ use std::io::{self, BufRead, BufReader};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use perforate_types::counted;
+use perforate_types::{RangeMap, counted};
 
 use super::Place;
 use super::perf::{self, Address, Line, Sample};
-use super::places::Mappings;
 use crate::AreaKind;
 
 /// Size of the pages by which samples are counted, as a power of two.
@@ -161,7 +160,7 @@ impl Samples {
 #[derive(Default)]
 struct Reader {
     samples: Samples,
-    processes: BTreeMap<u32, Mappings>,
+    processes: BTreeMap<u32, RangeMap<usize>>,
     labels: Vec<(String, AreaKind)>,
     numbers: HashMap<(String, AreaKind), usize>,
     mappings: usize,
@@ -290,8 +289,8 @@ impl Reader {
         let end = bytes.end.min(KERNEL).next_multiple_of(1 << PAGE_SHIFT);
         let bytes = &(bytes.start >> PAGE_SHIFT << PAGE_SHIFT..end);
         let mappings = self.processes.entry(process).or_default();
+        mappings.remove(bytes);
         if permissions.starts_with("---") {
-            mappings.remove(bytes);
             return Ok(());
         }
         let kind = AreaKind::of_mapping(name, permissions.ends_with('s'));
@@ -300,15 +299,15 @@ impl Reader {
             self.labels.push(label.clone());
             self.labels.len() - 1
         });
-        mappings.insert(bytes, number);
+        mappings.insert(bytes.clone(), number);
         Ok(())
     }
 
     fn finish(self) -> Samples {
         let Self { mut samples, processes, labels, .. } = self;
         for (process, mappings) in processes {
-            samples.places.extend(mappings.joined().into_iter().map(|(bytes, label)| {
-                let (name, kind) = labels[label].clone();
+            samples.places.extend(mappings.iter().map(|(bytes, label)| {
+                let (name, kind) = labels[*label].clone();
                 Place { process, name, kind, bytes }
             }));
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::mem::take;
 use std::ops::Range;
 
-use perforate_types::{Backing, Chunk, ProcessId, ProgramEvent, VirtualAddress};
+use perforate_types::{Backing, Chunk, ProcessId, ProgramEvent, RangeMap, VirtualAddress};
 
 /// Number of areas that are shown one by one.
 const SHOWN: usize = 16;
@@ -13,49 +13,11 @@ const NAME_COLUMNS: usize = 46;
 /// Column in which the lines of `trace info` begin, after their titles.
 const INDENT: usize = 14;
 
-/// Memory of one process at one point of the trace: end and name of each mapping, by its start.
-#[derive(Clone, Default)]
-struct Space(BTreeMap<u64, (u64, String)>);
-
-impl Space {
-    /// Splits the mapping that contains `address` at this address.
-    fn cut(&mut self, address: u64) {
-        if let Some((_, (end, name))) = self.0.range_mut(..address).next_back()
-            && *end > address
-        {
-            let upper = (*end, name.clone());
-            *end = address;
-            self.0.insert(address, upper);
-        }
-    }
-
-    /// Removes and returns the mappings in a range.
-    fn remove(&mut self, range: &Range<u64>) -> Vec<(Range<u64>, String)> {
-        if range.is_empty() {
-            return Vec::new();
-        }
-        self.cut(range.start);
-        self.cut(range.end);
-        let starts: Vec<u64> = self.0.range(range.clone()).map(|(start, _)| *start).collect();
-        let removed = starts.into_iter().filter_map(|start| {
-            let (end, name) = self.0.remove(&start)?;
-            Some((start..end, name))
-        });
-        removed.collect()
-    }
-
-    fn insert(&mut self, range: &Range<u64>, name: &str) {
-        self.remove(range);
-        if !range.is_empty() {
-            self.0.insert(range.start, (range.end, name.to_owned()));
-        }
-    }
-}
-
 /// Areas of all processes of a trace, collected from its events.
 #[derive(Default)]
 pub(super) struct Areas {
-    spaces: BTreeMap<ProcessId, Space>,
+    /// Names of the memory of each process, at one point of the trace.
+    spaces: BTreeMap<ProcessId, RangeMap<String>>,
     running: ProcessId,
     /// Ranges mapped or named since the last instruction. A name follows the mapping that it is for.
     new: Vec<(ProcessId, Range<u64>)>,
@@ -101,7 +63,7 @@ impl Areas {
             }
             ProgramEvent::Fork { child } => {
                 let copy = space.clone();
-                self.new.extend(copy.0.iter().map(|(start, (end, _))| (*child, *start..*end)));
+                self.new.extend(copy.iter().map(|(range, _)| (*child, range)));
                 self.spaces.insert(*child, copy);
                 return;
             }
@@ -109,7 +71,7 @@ impl Areas {
                 space.remove(&range(*start, *length));
                 return;
             }
-            ProgramEvent::Exec => return *space = Space::default(),
+            ProgramEvent::Exec => return *space = RangeMap::default(),
             ProgramEvent::Exit { process } => return drop(self.spaces.remove(process)),
             ProgramEvent::Switch { process, .. } => return self.running = *process,
             ProgramEvent::Protect { .. }
@@ -118,7 +80,7 @@ impl Areas {
             | ProgramEvent::Phase { .. } => return,
         };
         for (range, name) in named {
-            space.insert(&range, &name);
+            space.replace(range.clone(), name);
             self.new.push((process, range));
         }
     }
@@ -126,11 +88,9 @@ impl Areas {
     /// Notes the names of the ranges that were mapped or named since the last instruction.
     fn settle(&mut self) {
         for (process, range) in take(&mut self.new) {
-            let Some(space) = self.spaces.get_mut(&process) else { continue };
-            space.cut(range.start);
-            space.cut(range.end);
-            for (start, (end, name)) in space.0.range(range) {
-                self.found.entry(name.clone()).or_default().push((process, *start..*end));
+            let Some(space) = self.spaces.get(&process) else { continue };
+            for (part, name) in space.within(range) {
+                self.found.entry(name.clone()).or_default().push((process, part));
             }
         }
     }

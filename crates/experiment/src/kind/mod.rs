@@ -19,6 +19,8 @@ use perforate_config::{Key, keys, suggestion};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+
+use case_study::scheme;
 pub use settings::{Settings, check_key};
 
 /// Figures of one measurement by name, which includes the unit; shares are 0–1. Figures that do not apply to
@@ -46,11 +48,13 @@ trait Study: Sized {
     /// An invalid setting, with the valid values.
     fn read(settings: &Settings) -> Result<Self, String>;
 
-    /// Validates a subject (such as the name of a scheme) without measuring it.
+    /// Validates a subject without measuring it. By default, subjects are names of schemes.
     ///
     /// # Errors
     /// An invalid subject, with the valid ones.
-    fn check(&self, subject: &str) -> Result<(), String>;
+    fn check(&self, subject: &str) -> Result<(), String> {
+        scheme(subject).map(|_| ())
+    }
 
     /// Returns everything that the figures of a subject depend on, except the build of the program.
     ///

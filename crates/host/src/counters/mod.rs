@@ -15,7 +15,7 @@ use crate::machine::Processor;
 
 pub use absence::Absence;
 pub use event::Event;
-pub use reading::{Rates, Readings};
+pub use reading::{PerEvent, Rates, Readings};
 
 /// Open hardware counters of a thread or program.
 pub struct Counting {

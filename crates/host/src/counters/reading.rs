@@ -4,17 +4,34 @@ use serde::{Deserialize, Serialize};
 
 use super::Event;
 
-/// Counts of hardware events in one or several runs. Events that were not counted are absent.
+/// A number for each hardware event. Events that were not counted are absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Readings {
+pub struct PerEvent<T> {
     /// Cycles of the processor core.
-    pub cycles: Option<u64>,
+    pub cycles: Option<T>,
     /// Instructions that the core retired.
-    pub instructions: Option<u64>,
-    /// Loads that missed all data TLBs.
-    pub tlb_misses: Option<u64>,
-    /// Cycles of page walks for loads, counted once per busy walker.
-    pub walk_cycles: Option<u64>,
+    pub instructions: Option<T>,
+    /// Loads that missed all data TLBs; in a prediction, page walks.
+    pub tlb_misses: Option<T>,
+    /// Cycles of page walks for loads, counted once per busy walker; in a prediction, cycles of all page walks.
+    pub walk_cycles: Option<T>,
+}
+
+/// Counts of hardware events in one or several runs.
+pub type Readings = PerEvent<u64>;
+/// Counts of hardware events per unit of work (such as an operation of a benchmark), measured or predicted.
+pub type Rates = PerEvent<f64>;
+
+impl<T> PerEvent<T> {
+    /// The numbers that `change` makes of these, where it makes one.
+    pub(crate) fn and_then<U>(self, change: impl Fn(T) -> Option<U>) -> PerEvent<U> {
+        PerEvent {
+            cycles: self.cycles.and_then(&change),
+            instructions: self.instructions.and_then(&change),
+            tlb_misses: self.tlb_misses.and_then(&change),
+            walk_cycles: self.walk_cycles.and_then(&change),
+        }
+    }
 }
 
 impl Readings {
@@ -57,30 +74,8 @@ impl Readings {
     /// Divides the counts by a number of units of work, such as operations; all rates are absent if `units`
     /// is 0.
     pub fn per(&self, units: f64) -> Rates {
-        let of =
-            |count: Option<u64>| count.filter(|_| units > 0.0).map(|count| count as f64 / units);
-        Rates {
-            cycles: of(self.cycles),
-            instructions: of(self.instructions),
-            tlb_misses: of(self.tlb_misses),
-            walk_cycles: of(self.walk_cycles),
-        }
+        self.and_then(|count| (units > 0.0).then_some(count as f64 / units))
     }
-}
-
-/// Counts of hardware events per unit of work (such as an operation of a benchmark), measured or predicted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Rates {
-    /// Cycles of the processor core per unit of work.
-    pub cycles: Option<f64>,
-    /// Retired instructions per unit of work.
-    pub instructions: Option<f64>,
-    /// Loads per unit of work that missed all data TLBs; in a prediction, page walks per unit of
-    /// work.
-    pub tlb_misses: Option<f64>,
-    /// Cycles of page walks for loads per unit of work, counted once per busy walker; in a
-    /// prediction, cycles of all page walks.
-    pub walk_cycles: Option<f64>,
 }
 
 /// Estimates a count for the whole time that its counter was enabled. `enabled` and `running` are

@@ -13,6 +13,7 @@ mod shape;
 
 use std::ops::Range;
 
+use perforate_types::RangeMap;
 use serde::{Deserialize, Serialize};
 
 pub use file::LayoutFile;
@@ -39,18 +40,10 @@ impl Intervals {
         let whole = |range: Range<u64>| {
             let start = range.start.checked_next_multiple_of(LARGE_BYTES)?;
             let end = range.end / LARGE_BYTES * LARGE_BYTES;
-            (start < end).then_some((start, end))
+            (start < end).then_some(start..end)
         };
-        let mut all: Vec<_> = ranges.into_iter().filter_map(whole).collect();
-        all.sort_unstable();
-        let mut joined: Vec<(u64, u64)> = Vec::new();
-        for (start, end) in all {
-            match joined.last_mut() {
-                Some((_, last)) if *last >= start => *last = end.max(*last),
-                _ => joined.push((start, end)),
-            }
-        }
-        Self(joined)
+        let joined: RangeMap<()> = ranges.into_iter().filter_map(whole).collect();
+        Self(joined.iter().map(|(range, ())| (range.start, range.end)).collect())
     }
 
     /// Makes a pool's layout from the indices of the 2MB pages in the pool.

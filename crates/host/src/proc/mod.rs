@@ -28,6 +28,12 @@ pub(crate) fn kilobytes(value: &str) -> Option<u64> {
     value.trim().strip_suffix("kB")?.trim_end().parse::<u64>().ok()?.checked_mul(1024)
 }
 
+/// Name of the program of a process, from the process's folder in `/proc`. Empty if it cannot be read.
+pub(crate) fn program_name(folder: &Path) -> String {
+    let name = read_text(folder.join("comm")).unwrap_or_default();
+    name.trim().chars().take(64).collect()
+}
+
 /// Release of the kernel from the file `sys/kernel/osrelease` in `folder`, which is `/proc` or a
 /// copy of parts of it. Empty if the file cannot be read.
 pub(crate) fn kernel_release(folder: &Path) -> String {

@@ -16,7 +16,7 @@ use perforate_records::ProcessRecord;
 
 use super::contents::PageContents;
 use crate::HostError;
-use crate::proc::{MappedArea, parse_areas};
+use crate::proc::{MappedArea, parse_areas, program_name};
 use reader::Reader;
 use summary::{add_up, guest_note, of_contents};
 
@@ -80,12 +80,7 @@ pub fn read_process(
     notes.extend(guest.map(|place| guest_note(&made[place], guest_contents.as_ref())));
     let snapshot = ProcessRecord {
         pid: options.pid,
-        program: read_text(folder.join("comm"))
-            .unwrap_or_default()
-            .trim()
-            .chars()
-            .take(64)
-            .collect(),
+        program: program_name(&folder),
         missing,
         notes,
         areas: made,

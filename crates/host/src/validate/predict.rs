@@ -65,14 +65,7 @@ impl Simulated {
 
     /// Time and counters of `units` units of work, from those of one unit.
     fn times(self, units: f64) -> Self {
-        let of = |rate: Option<f64>| rate.map(|rate| rate * units);
-        let Rates { cycles, instructions, tlb_misses, walk_cycles } = self.rates;
-        let rates = Rates {
-            cycles: of(cycles),
-            instructions: of(instructions),
-            tlb_misses: of(tlb_misses),
-            walk_cycles: of(walk_cycles),
-        };
+        let rates = self.rates.and_then(|rate| Some(rate * units));
         Self { ns: self.ns * units, rates }
     }
 }

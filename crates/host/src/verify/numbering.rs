@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use perforate_types::{Backing, ProcessId, ProgramEvent};
+use perforate_types::{Backing, ProcessId, ProgramEvent, RangeMap};
 
 use super::area::{AdvisedArea, AreaPart, WHOLE};
 
@@ -21,7 +21,7 @@ pub struct AreaNumbers {
     /// Areas so far, in the order of creation.
     areas: Vec<(AreaPart, Range<u64>)>,
     /// Addresses of the mappings that exist now.
-    mapped: Vec<Range<u64>>,
+    mapped: RangeMap<()>,
     /// Name of the program's file, which is the first that is mapped, and the end of its last mapping.
     program: Option<(String, u64)>,
     first: Option<ProcessId>,
@@ -44,17 +44,17 @@ impl AreaNumbers {
                 self.map(start.value()..start.value() + length, backing, shared);
             }
             ProgramEvent::Unmap { start, length } => {
-                self.unmap(&(start.value()..start.value() + length));
+                self.mapped.remove(&(start.value()..start.value() + length));
             }
             ProgramEvent::Remap { from, from_length, to, to_length } => {
-                self.unmap(&(from.value()..from.value() + from_length));
+                self.mapped.remove(&(from.value()..from.value() + from_length));
                 let to = to.value()..to.value() + to_length;
                 let moved =
                     self.areas.iter_mut().rev().find(|(_, area)| area.start == from.value());
                 if let Some((_, area)) = moved {
                     *area = to.clone();
                 }
-                self.mapped.push(to);
+                self.mapped.replace(to, ());
             }
             ProgramEvent::Brk { start, end } => {
                 let bytes = start.value() / PAGE_BYTES * PAGE_BYTES..end.value();
@@ -77,7 +77,7 @@ impl AreaNumbers {
     }
 
     fn map(&mut self, bytes: Range<u64>, backing: Backing, shared: bool) {
-        let is_fixed = self.unmap(&bytes);
+        let is_fixed = !self.mapped.remove(&bytes).is_empty();
         let is_private = backing == Backing::Anonymous && !shared;
         let follows_program = self.program.as_ref().is_some_and(|(_, end)| *end == bytes.start);
         if is_private && !is_fixed && follows_program {
@@ -91,24 +91,7 @@ impl AreaNumbers {
             self.areas.push((part(*counter), bytes.clone()));
             *counter += 1;
         }
-        self.mapped.push(bytes);
-    }
-
-    /// Removes what is mapped in a range. Returns true if something was.
-    fn unmap(&mut self, bytes: &Range<u64>) -> bool {
-        let overlaps = |own: &Range<u64>| own.start < bytes.end && bytes.start < own.end;
-        let found = self.mapped.iter().any(overlaps);
-        if found {
-            let before = std::mem::take(&mut self.mapped);
-            self.mapped = before
-                .into_iter()
-                .flat_map(|own| {
-                    [own.start..own.end.min(bytes.start), own.start.max(bytes.end)..own.end]
-                })
-                .filter(|part| !part.is_empty())
-                .collect();
-        }
-        found
+        self.mapped.insert(bytes, ());
     }
 
     /// Names the areas in which these addresses lie, and counts the bytes that lie in none: in small mappings,
@@ -116,7 +99,7 @@ impl AreaNumbers {
     /// another, all are named.
     pub fn advice(&self, addresses: &[Range<u64>]) -> (Vec<AdvisedArea>, u64) {
         let mut advice = Vec::new();
-        let mut left: Vec<Range<u64>> = addresses.to_vec();
+        let mut left: RangeMap<()> = addresses.iter().cloned().collect();
         for (part, area) in &self.areas {
             let overlap = |range: &Range<u64>| range.start.max(area.start)..range.end.min(area.end);
             let parts = addresses.iter().map(overlap).filter(|part| !part.is_empty());
@@ -128,17 +111,14 @@ impl AreaNumbers {
                 (part.start - area.start) / PAGE_BYTES * PAGE_BYTES..end
             });
             let ranges: Vec<_> = offsets.collect();
-            let outside = |range: Range<u64>| {
-                [range.start..range.end.min(area.start), range.start.max(area.end)..range.end]
-            };
-            left = left.into_iter().flat_map(outside).filter(|part| !part.is_empty()).collect();
+            left.remove(area);
             if ranges == [WHOLE] {
                 advice.push(AdvisedArea::whole(part.clone()));
             } else if !ranges.is_empty() {
                 advice.push(AdvisedArea { part: part.clone(), ranges });
             }
         }
-        (advice, left.iter().map(|range| range.end - range.start).sum())
+        (advice, left.iter().map(|(range, ())| range.end - range.start).sum())
     }
 }
 

@@ -1,13 +1,12 @@
 //! Runs of wholly free 4MB chunks. Memory never touched is one long run, so it needs no record per
 //! chunk.
 
-use std::collections::BTreeMap;
+use perforate_types::RangeMap;
 
 /// A set of 4MB chunks of memory by number, stored as disjoint, non-adjacent runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Runs {
-    /// First chunk of each run → first chunk after the run.
-    ends: BTreeMap<u64, u64>,
+    chunks: RangeMap<()>,
     count: u64,
 }
 
@@ -19,38 +18,37 @@ impl Runs {
 
     /// Number of separate runs in the set.
     pub(super) fn pieces(&self) -> usize {
-        self.ends.len()
+        self.chunks.len()
     }
 
     /// Runs in ascending order: first chunk, and first chunk after the run.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.ends.iter().map(|(&start, &end)| (start, end))
+        self.chunks.iter().map(|(run, ())| (run.start, run.end))
     }
 
     /// The lowest chunk in the set.
     pub(super) fn lowest(&self) -> Option<u64> {
-        self.ends.first_key_value().map(|(&start, _)| start)
+        self.iter().next().map(|(start, _)| start)
     }
 
     /// The highest chunk in the set.
     pub(super) fn highest(&self) -> Option<u64> {
-        self.ends.last_key_value().map(|(_, &end)| end - 1)
+        self.chunks.iter().next_back().map(|(run, ())| run.end - 1)
     }
 
     /// True if the chunk is in the set.
     pub(super) fn contains(&self, chunk: u64) -> bool {
-        self.ends.range(..=chunk).next_back().is_some_and(|(_, &end)| chunk < end)
+        self.chunks.find(chunk).is_some()
     }
 
     /// First chunk after the run that contains `chunk`; `None` if the chunk is not in the set.
     pub(super) fn end_of(&self, chunk: u64) -> Option<u64> {
-        let (_, &end) = self.ends.range(..=chunk).next_back()?;
-        (chunk < end).then_some(end)
+        self.chunks.find(chunk).map(|(run, ())| run.end)
     }
 
     /// The lowest multiple of `chunks` at which a run of `chunks` chunks starts.
     pub(super) fn lowest_aligned(&self, chunks: u64) -> Option<u64> {
-        self.ends.iter().find_map(|(&start, &end)| {
+        self.iter().find_map(|(start, end)| {
             let first = start.next_multiple_of(chunks);
             (first + chunks <= end).then_some(first)
         })
@@ -60,31 +58,13 @@ impl Runs {
     pub(super) fn insert(&mut self, start: u64, end: u64) {
         assert!(start < end && !self.contains(start) && !self.contains(end - 1), "freed twice");
         self.count += end - start;
-        let (mut start, mut end) = (start, end);
-        if let Some((&before, &before_end)) = self.ends.range(..start).next_back()
-            && before_end == start
-        {
-            self.ends.remove(&before);
-            start = before;
-        }
-        if let Some(after_end) = self.ends.remove(&end) {
-            end = after_end;
-        }
-        self.ends.insert(start, end);
+        self.chunks.insert(start..end, ());
     }
 
     /// Removes the chunks `start..end`. All of them must be in the set.
     pub(super) fn remove(&mut self, start: u64, end: u64) {
-        let (&run, &run_end) = self.ends.range(..=start).next_back().expect("in the set");
-        assert!(end <= run_end, "in the set");
+        assert_eq!(self.chunks.remove(&(start..end)), [(start..end, ())], "in the set");
         self.count -= end - start;
-        self.ends.remove(&run);
-        if run < start {
-            self.ends.insert(run, start);
-        }
-        if end < run_end {
-            self.ends.insert(end, run_end);
-        }
     }
 }
 

@@ -14,10 +14,6 @@ impl Policy for BasePages {
     fn name(&self) -> &'static str {
         "base-pages"
     }
-
-    fn use_block(&self, _: &HoleSet) -> BlockUse {
-        BlockUse::Pages
-    }
 }
 
 /// Policy of transparent huge pages: maps a 2MB page if a whole block is available, otherwise 4KB pages.

@@ -5,12 +5,11 @@ use std::fmt;
 use std::ops::RangeInclusive;
 
 use perforate_config::{ConfigError, Size, read};
-use perforate_types::HoleSet;
 use schemars::JsonSchema;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{BlockUse, Orders, Policy};
+use super::{Orders, Policy};
 use crate::mechanism::Attributes;
 
 /// Memory areas that may have folios of one size (Linux: `hugepages-<size>kB/enabled`).
@@ -141,10 +140,6 @@ impl Policy for Mthp {
 
     fn rules(&self) -> Vec<&dyn Any> {
         vec![&self.sizes]
-    }
-
-    fn use_block(&self, _: &HoleSet) -> BlockUse {
-        BlockUse::Pages
     }
 }
 

@@ -4,9 +4,9 @@ use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 
-use perforate_types::{HoleSet, PageSize};
+use perforate_types::PageSize;
 
-use super::{BlockUse, Policy};
+use super::Policy;
 
 /// Layout of page sizes: intervals of addresses with pages of 2MB or 1GB. All other addresses have 4KB
 /// pages. The policy [`LaidOut`] hands its layout to the kernel in [`Policy::rules`].
@@ -69,10 +69,6 @@ impl Policy for LaidOut {
 
     fn rules(&self) -> Vec<&dyn Any> {
         vec![&self.layout]
-    }
-
-    fn use_block(&self, _: &HoleSet) -> BlockUse {
-        BlockUse::Pages
     }
 }
 

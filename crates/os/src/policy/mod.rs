@@ -153,7 +153,9 @@ pub trait Policy: Send {
 
     /// Decides how to use a 2MB block for a region that is eligible for large pages. The frames in `holes`
     /// are in use by others. [`BlockUse::WithHoles`] needs page tables that support holes.
-    fn use_block(&self, holes: &HoleSet) -> BlockUse;
+    fn use_block(&self, _holes: &HoleSet) -> BlockUse {
+        BlockUse::Pages
+    }
 
     /// Kinds of background promotion that khugepaged looks for. If empty, it does not scan. A
     /// promotion to a 2MB page with holes needs page tables that map each hole by a 4KB entry of its own.

@@ -1,18 +1,16 @@
 //! Mappings of a recorded program, updated by its system calls, so that the trace can start with the
 //! memory that was mapped before.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use perforate_types::{Advice, Backing, Permissions, ProgramEvent, VirtualAddress};
+use perforate_types::{Advice, Backing, Permissions, ProgramEvent, RangeMap, VirtualAddress};
 
 use super::advised::AdvisedRanges;
 
-/// A mapping of a process. Its start address is its key in [`AddressSpace::areas`].
+/// A mapping of a process. Its addresses are its key in [`AddressSpace::areas`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Area {
-    end: u64,
     permissions: Permissions,
     accessible: bool,
     backing: Backing,
@@ -44,7 +42,7 @@ impl Area {
 /// Mappings of one recorded process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddressSpace {
-    areas: BTreeMap<u64, Area>,
+    areas: RangeMap<Area>,
     heap: Option<Range<u64>>,
     advised: AdvisedRanges,
 }
@@ -56,15 +54,17 @@ impl AddressSpace {
             ProgramEvent::Map {
                 start, length, permissions, accessible, backing, shared, ..
             } => {
-                let end = start.value().saturating_add(*length);
-                self.unmap(start.value(), end);
+                let range = start.value()..start.value().saturating_add(*length);
                 let (permissions, accessible) = (*permissions, *accessible);
                 let (backing, shared) = (*backing, *shared);
-                let area = Area { end, permissions, accessible, backing, shared, name: None };
-                self.areas.insert(start.value(), area);
+                let area = Area { permissions, accessible, backing, shared, name: None };
+                self.advised.forget(range.clone());
+                self.areas.replace(range, area);
             }
             ProgramEvent::Unmap { start, length } => {
-                self.unmap(start.value(), start.value().saturating_add(*length));
+                let range = start.value()..start.value().saturating_add(*length);
+                self.areas.remove(&range);
+                self.advised.forget(range);
             }
             ProgramEvent::Advise { start, length, advice } => {
                 let range = start.value()..start.value().saturating_add(*length);
@@ -72,15 +72,14 @@ impl AddressSpace {
             }
             ProgramEvent::Protect { start, length, permissions, accessible } => {
                 let range = start.value()..start.value().saturating_add(*length);
-                for area in self.areas_in(range) {
-                    area.permissions = *permissions;
-                    area.accessible = *accessible;
-                }
+                self.change(&range, |area| {
+                    (area.permissions, area.accessible) = (*permissions, *accessible);
+                });
             }
             ProgramEvent::Name { start, length, name } => {
                 let range = start.value()..start.value().saturating_add(*length);
                 let name = (!name.is_empty()).then(|| Arc::from(name.as_str()));
-                self.areas_in(range).for_each(|area| area.name = name.clone());
+                self.change(&range, |area| area.name.clone_from(&name));
             }
             ProgramEvent::Remap { from, from_length, to, to_length } => {
                 self.remap(from.value(), *from_length, to.value(), *to_length);
@@ -101,64 +100,28 @@ impl AddressSpace {
         }
     }
 
-    /// Areas in an address range, after areas that extend beyond it were split at its ends.
-    fn areas_in(&mut self, range: Range<u64>) -> impl Iterator<Item = &mut Area> {
-        self.cut(range.start);
-        self.cut(range.end);
-        self.areas.range_mut(range).map(|(_, area)| area)
-    }
-
-    /// Splits the area that contains `address` at this address.
-    fn cut(&mut self, address: u64) {
-        if let Some((_, area)) = self.areas.range_mut(..address).next_back()
-            && area.end > address
-        {
-            let upper = area.clone();
-            area.end = address;
-            self.areas.insert(address, upper);
-        }
-    }
-
-    /// Removes all mappings and advice in an address range.
-    fn unmap(&mut self, start: u64, end: u64) {
-        self.remove(start, end);
-        self.advised.forget(start..end);
-    }
-
-    fn remove(&mut self, start: u64, end: u64) {
-        self.cut(start);
-        self.cut(end);
-        let inside: Vec<u64> = self.areas.range(start..end).map(|(start, _)| *start).collect();
-        for start in inside {
-            self.areas.remove(&start);
+    /// Changes the areas in an address range. Areas that extend beyond it are split at its ends.
+    fn change(&mut self, range: &Range<u64>, change: impl Fn(&mut Area)) {
+        for (part, mut area) in self.areas.remove(range) {
+            change(&mut area);
+            self.areas.replace(part, area);
         }
     }
 
     fn remap(&mut self, from: u64, from_length: u64, to: u64, to_length: u64) {
         // Programs may pass any length; addresses end at u64::MAX.
         let (end, to_end) = (from.saturating_add(from_length), to.saturating_add(to_length));
-        self.cut(from);
-        self.cut(end.max(from.saturating_add(1)));
-        let Some(area) = self.areas.get(&from).cloned() else { return };
-        self.remove(from, end);
-        self.remove(to, to_end);
-        self.areas.insert(to, Area { end: to_end, ..area });
+        let Some((_, area)) = self.areas.find(from) else { return };
+        let area = area.clone();
+        self.areas.remove(&(from..end));
+        self.areas.replace(to..to_end, area);
         self.advised.remap(from..end, to..to_end);
-    }
-
-    /// Mapped parts of an address range, with the areas that they are in.
-    fn parts(&self, range: Range<u64>) -> impl Iterator<Item = (Range<u64>, &Area)> {
-        let before = self.areas.range(..range.start).next_back().into_iter();
-        let areas = before.chain(self.areas.range(range.start..range.end.max(range.start)));
-        areas.filter_map(move |(start, area)| {
-            let part = (*start).max(range.start)..area.end.min(range.end);
-            (!part.is_empty()).then_some((part, area))
-        })
     }
 
     /// Makes map events for the mapped parts of an address range, as if they were mapped anew.
     pub fn mappings(&self, range: Range<u64>) -> Vec<ProgramEvent> {
-        self.parts(range)
+        self.areas
+            .within(range)
             .flat_map(|(part, area)| area.events(part.start, part.end, false))
             .collect()
     }
@@ -166,7 +129,7 @@ impl AddressSpace {
     /// Makes the events of PR_SET_VMA_ANON_NAME, which gives the anonymous memory in an address range a name.
     /// Mapped files and attached segments keep theirs.
     pub fn naming_events(&self, range: Range<u64>, name: &str) -> Vec<ProgramEvent> {
-        let anonymous = self.parts(range).filter(|(_, area)| {
+        let anonymous = self.areas.within(range).filter(|(_, area)| {
             let is_file = area.name.as_deref().is_some_and(|name| name.starts_with('/'));
             area.backing == Backing::Anonymous && !is_file
         });
@@ -181,14 +144,13 @@ impl AddressSpace {
 
     /// Address range of the mapping that begins at `start`; `None` if no mapping begins there.
     pub fn area(&self, start: u64) -> Option<Range<u64>> {
-        self.areas.get(&start).map(|area| start..area.end)
+        self.areas.find(start).map(|(range, _)| range).filter(|range| range.start == start)
     }
 
     /// True if the program may read the byte at `address`, or write it if `is_write`.
     pub fn allows(&self, address: u64, is_write: bool) -> bool {
-        let area = self.areas.range(..=address).next_back().map(|(_, area)| area);
-        match area.filter(|area| area.end > address) {
-            Some(area) => area.accessible && (area.permissions.write || !is_write),
+        match self.areas.find(address) {
+            Some((_, area)) => area.accessible && (area.permissions.write || !is_write),
             None => self.heap.as_ref().is_some_and(|heap| heap.contains(&address)),
         }
     }
@@ -205,8 +167,8 @@ impl AddressSpace {
         present: impl FnMut(Range<u64>) -> Vec<Range<u64>>,
     ) -> Vec<ProgramEvent> {
         let areas = self.areas.iter().filter(|(_, area)| area.accessible);
-        let areas = areas.map(|(start, area)| *start..area.end);
-        let ranges = areas.chain(self.heap.clone().filter(|heap| !heap.is_empty()));
+        let ranges =
+            areas.map(|(range, _)| range).chain(self.heap.clone().filter(|heap| !heap.is_empty()));
         ranges.flat_map(present).map(populate_event).collect()
     }
 
@@ -218,8 +180,7 @@ impl AddressSpace {
         mut present: impl FnMut(Range<u64>) -> Vec<Range<u64>>,
     ) -> Vec<ProgramEvent> {
         let (mut events, mut later) = (Vec::new(), Vec::new());
-        for (start, area) in &self.areas {
-            let range = *start..area.end;
+        for (range, area) in self.areas.iter() {
             let runs = if area.accessible { present(range.clone()) } else { Vec::new() };
             let is_advised = self.advised.overlaps(&range);
             let populate = !is_advised && runs.first() == Some(&range);

@@ -1,94 +1,54 @@
 //! Advice about large pages that a recorded program has given to the kernel. A trace that starts in the
 //! middle of the program repeats the advice.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
-use perforate_types::{Advice, ProgramEvent, VirtualAddress};
+use perforate_types::{Advice, ProgramEvent, RangeMap, VirtualAddress};
 
 /// Address ranges that a process has advised MADV_HUGEPAGE or MADV_NOHUGEPAGE. Adjacent ranges with the same
 /// advice are joined.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AdvisedRanges {
-    /// End address and advice of each range, by its start address; without overlaps.
-    ranges: BTreeMap<u64, (u64, Advice)>,
-}
+pub struct AdvisedRanges(RangeMap<Advice>);
 
 impl AdvisedRanges {
     /// Records the advice of a call of madvise. Advice that is not about large pages changes nothing.
     pub fn advise(&mut self, range: Range<u64>, advice: Advice) {
-        if matches!(advice, Advice::HugePage | Advice::NoHugePage) && !range.is_empty() {
-            self.forget(range.clone());
-            self.insert(range, advice);
+        if matches!(advice, Advice::HugePage | Advice::NoHugePage) {
+            self.0.remove(&range);
+            self.0.insert(range, advice);
         }
     }
 
     /// Removes the advice in a range that is unmapped, or mapped anew.
     pub fn forget(&mut self, range: Range<u64>) {
-        self.cut(range.start);
-        self.cut(range.end);
-        self.ranges.retain(|start, _| !range.contains(start));
+        self.0.remove(&range);
     }
 
     /// Records a call of mremap: the advice moves with the memory. Memory added at the end gets the
     /// advice of the old end.
     pub fn remap(&mut self, from: Range<u64>, to: Range<u64>) {
-        self.cut(from.start);
-        self.cut(from.end);
-        let moved: Vec<_> = self.ranges.range(from.clone()).map(|(at, to)| (*at, *to)).collect();
-        self.forget(from.clone());
-        self.forget(to.clone());
-        for (start, (end, advice)) in moved {
+        let moved = self.0.remove(&from);
+        self.0.remove(&to);
+        for (range, advice) in moved {
             let place = |address: u64| (address - from.start).saturating_add(to.start).min(to.end);
-            let new_end = if end == from.end { to.end } else { place(end) };
-            if place(start) < new_end {
-                self.insert(place(start)..new_end, advice);
-            }
+            let new_end = if range.end == from.end { to.end } else { place(range.end) };
+            self.0.insert(place(range.start)..new_end, advice);
         }
     }
 
     /// True if there is advice for a part of the address range.
     pub fn overlaps(&self, range: &Range<u64>) -> bool {
-        let before = self.ranges.range(..range.end).next_back();
-        before.is_some_and(|(_, (end, _))| *end > range.start)
+        self.0.overlaps(range)
     }
 
     /// Makes events that repeat the advice of all ranges, for a trace that starts in the middle of the
     /// program.
     pub fn events(&self) -> impl Iterator<Item = ProgramEvent> {
-        self.ranges.iter().map(|(start, (end, advice))| ProgramEvent::Advise {
-            start: VirtualAddress::new(*start),
-            length: end - start,
+        self.0.iter().map(|(range, advice)| ProgramEvent::Advise {
+            start: VirtualAddress::new(range.start),
+            length: range.end - range.start,
             advice: *advice,
         })
-    }
-
-    /// Splits the advised range that contains `address` at this address.
-    fn cut(&mut self, address: u64) {
-        if let Some((_, (end, advice))) = self.ranges.range_mut(..address).next_back()
-            && *end > address
-        {
-            let upper = (*end, *advice);
-            *end = address;
-            self.ranges.insert(address, upper);
-        }
-    }
-
-    /// Inserts advice for a range that has none, and joins the range with adjacent ones of the same advice.
-    fn insert(&mut self, mut range: Range<u64>, advice: Advice) {
-        if let Some((start, (end, before))) = self.ranges.range(..range.start).next_back()
-            && *end == range.start
-            && *before == advice
-        {
-            range.start = *start;
-        }
-        if let Some((end, after)) = self.ranges.get(&range.end).copied()
-            && after == advice
-        {
-            self.ranges.remove(&range.end);
-            range.end = end;
-        }
-        self.ranges.insert(range.start, (range.end, advice));
     }
 }
 
@@ -99,7 +59,7 @@ mod tests {
     use Advice::{DontNeed, HugePage, NoHugePage};
 
     fn found(ranges: &AdvisedRanges) -> Vec<(u64, u64, Advice)> {
-        ranges.ranges.iter().map(|(start, (end, advice))| (*start, *end, *advice)).collect()
+        ranges.0.iter().map(|(range, advice)| (range.start, range.end, *advice)).collect()
     }
 
     #[test]
@@ -148,7 +108,7 @@ mod tests {
             .map(|range| ranges.overlaps(&range));
         assert_eq!(overlaps, [false, true, true, false]);
         ranges.forget(0x2000..0x2000);
-        assert_eq!(ranges.events().count(), 3, "cut, and nothing lost");
+        assert_eq!(ranges.events().count(), 2, "nothing lost");
         // Memory that grows has the advice of its old end, which goes on behind it.
         let mut ranges = AdvisedRanges::default();
         ranges.advise(0x2000..0x6000, HugePage);

@@ -5,7 +5,7 @@ use perforate_records::{
     AdviceRecord, Clock, GainRatio, Judgement, Verification, VerifiedArea, Worth,
 };
 
-use crate::format::{bytes, percent};
+use crate::format::percent;
 use crate::html::{Cell, Grid, Heading};
 
 /// Returns the section of a page; empty if nothing was measured.
@@ -35,8 +35,8 @@ pub(super) fn page(record: &AdviceRecord) -> Markup {
         found.areas.iter().enumerate(),
         [
             ("area".into(), &|(_, area): &(usize, &VerifiedArea)| Cell::text(&area.name)),
-            (Heading::with_unit("resident", "bytes"), &|&(index, _)| {
-                Cell::value(Some(found.pages(true, index).resident_bytes as f64), bytes)
+            (Heading::bytes("resident"), &|&(index, _)| {
+                Cell::bytes(found.pages(true, index).resident_bytes as f64)
             }),
             ("large as it is".into(), &|area| share(area, false)),
             ("large with advice".into(), &|area| share(area, true)),

@@ -99,11 +99,9 @@ fn sizes(record: &AdviceRecord) -> Markup {
             ("area".into(), &|it: &&SizedArea<'_>| Cell::text(&it.name(record))),
             ("pages".into(), &|it| Cell::text(&page_size(it.size.page_bytes))),
             ("walks saved".into(), &|it| Cell::value(Some(it.size.saved_share), percent)),
-            (Heading::with_unit("memory more", "bytes"), &|it| {
-                Cell::value(Some(it.size.additional_bytes as f64), bytes)
-            }),
+            (Heading::bytes("memory more"), &|it| Cell::bytes(it.size.additional_bytes as f64)),
             ("saved per MB".into(), &|it| Cell::value(it.saved_per_mb(), percent)),
-            (Heading::with_unit("advised", "bytes"), &|it| amount(it.size.advised_bytes)),
+            (Heading::bytes("advised"), &|it| amount(it.size.advised_bytes)),
         ],
     );
     html! {
@@ -122,17 +120,11 @@ fn table_of(areas: &[AdviceArea], record: &AdviceRecord) -> Grid {
         areas,
         [
             ("area".into(), &|area| Cell::text(&area_name(area, record))),
-            (Heading::with_unit("size", "bytes"), &|area| {
-                Cell::value(Some(area.bytes as f64), bytes)
-            }),
+            (Heading::bytes("size"), &|area| Cell::bytes(area.bytes as f64)),
             ("page walks".into(), &|area| Cell::value(Some(area.walk_share), percent)),
             ("in use of 2MB".into(), &|area| Cell::value(area.density, percent)),
-            (Heading::with_unit("advised", "bytes"), &|area| {
-                Cell::value(Some(area.advised_bytes as f64), bytes)
-            }),
-            (Heading::with_unit("memory more", "bytes"), &|area| {
-                Cell::value(Some(area.additional_bytes as f64), bytes)
-            }),
+            (Heading::bytes("advised"), &|area| Cell::bytes(area.advised_bytes as f64)),
+            (Heading::bytes("memory more"), &|area| Cell::bytes(area.additional_bytes as f64)),
             ("walks saved".into(), &|area| Cell::value(Some(area.saved_share), percent)),
             ("copies after fork".into(), &|area| Cell::count(area.pages_copied)),
         ],
@@ -163,17 +155,11 @@ fn map(record: &AdviceRecord) -> Option<Figure> {
                     &record.areas.get(piece.area).map_or("".into(), |area| area_name(area, record)),
                 )
             }),
-            (Heading::with_unit("offset", "bytes"), &|piece| {
-                Cell::value(Some(piece.offset as f64), bytes)
-            }),
-            (Heading::with_unit("size", "bytes"), &|piece| {
-                Cell::value(Some(piece.bytes as f64), bytes)
-            }),
+            (Heading::bytes("offset"), &|piece| Cell::bytes(piece.offset as f64)),
+            (Heading::bytes("size"), &|piece| Cell::bytes(piece.bytes as f64)),
             ("page walks".into(), &|piece| Cell::value(Some(piece.walk_share), percent)),
             ("in use of 2MB".into(), &|piece| Cell::value(piece.density, percent)),
-            (Heading::with_unit("pages", "bytes"), &|piece| {
-                Cell::value(Some(piece.page_bytes as f64), bytes)
-            }),
+            (Heading::bytes("pages"), &|piece| Cell::bytes(piece.page_bytes as f64)),
         ],
     );
     (!cells.is_empty()).then(|| Figure {
@@ -264,12 +250,10 @@ fn gain(record: &AdviceRecord, page: &mut Page) -> Markup {
     let data = Grid::of(
         &record.curve,
         [
-            (Heading::with_unit("additional memory", "bytes"), &|point| {
-                Cell::value(Some(point.additional_bytes as f64), bytes)
+            (Heading::bytes("additional memory"), &|point| {
+                Cell::bytes(point.additional_bytes as f64)
             }),
-            (Heading::with_unit("large pages for", "bytes"), &|point| {
-                Cell::value(Some(point.advised_bytes as f64), bytes)
-            }),
+            (Heading::bytes("large pages for"), &|point| Cell::bytes(point.advised_bytes as f64)),
             ("page walks saved".into(), &|point| Cell::value(Some(point.saved_share), percent)),
         ],
     );
@@ -318,9 +302,7 @@ fn runs(record: &AdviceRecord, page: &mut Page) -> Markup {
             ("cycles".into(), &|run| Cell::value(Some(run.cycles), compact)),
             ("page walks".into(), &|run| Cell::value(Some(run.walks), compact)),
             ("large pages, peak".into(), &|run| Cell::value(Some(run.large_pages), compact)),
-            (Heading::with_unit("memory", "bytes"), &|run| {
-                Cell::value(Some(run.mapped_bytes), bytes)
-            }),
+            (Heading::bytes("memory"), &|run| Cell::bytes(run.mapped_bytes)),
             ("simulated as".into(), &|run| Cell::text(&run.schemes.join(", "))),
         ],
     );

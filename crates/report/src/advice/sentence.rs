@@ -201,17 +201,7 @@ fn in_one_unit(part: f64, whole: f64) -> (String, String) {
     if whole < 10.0 * MB {
         return (bytes(part), bytes(whole));
     }
-    let grouped = |value: f64| {
-        let digits = format!("{:.0}", value / MB);
-        let mut text = String::new();
-        for (place, digit) in digits.chars().enumerate() {
-            if place > 0 && (digits.len() - place).is_multiple_of(3) {
-                text.push(',');
-            }
-            text.push(digit);
-        }
-        text
-    };
+    let grouped = |value: f64| exact(&((value / MB).round_ties_even() as u64).into());
     (grouped(part), grouped(whole) + " MB")
 }
 

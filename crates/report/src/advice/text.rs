@@ -7,7 +7,7 @@ use super::{
     thousandths,
 };
 use crate::format::{MISSING, bytes, compact, percent};
-use crate::text::{Column, columns, cut, wrapped};
+use crate::text::{Column, columns, cut, rows, wrapped};
 
 /// Largest number of areas in the table.
 const MOST_AREAS: usize = 8;
@@ -52,10 +52,6 @@ fn runs(record: &AdviceRecord, width: usize) -> String {
     if shown.is_empty() {
         return String::new();
     }
-    let column = |heading: &str, cell: &dyn Fn(&AdviceRun) -> String| {
-        Column::numbers(heading, shown.iter().map(|run| cell(run)).collect())
-    };
-    let names = shown.iter().map(|run| run_name(run, record)).collect();
     let speed = |value: Option<f64>| value.map_or(MISSING.into(), thousandths);
     let range = |run: &AdviceRun| match run.speed {
         Some(speed) if !speed.is_exact() => sentence::range(speed, 3),
@@ -67,14 +63,15 @@ fn runs(record: &AdviceRecord, width: usize) -> String {
         less if less < 0.0 => format!("−{}", bytes(-less)),
         more => format!("+{}", bytes(more)),
     };
-    let table = columns(
+    let table = rows(
+        &shown,
         &[
-            Column::texts("pages", names),
-            column("speed", &|run| speed(run.speed.map(|speed| speed.speed))),
-            column("its range", &range),
-            column("with kernel", &|run| speed(run.speed_with_kernel)),
-            column("memory", &memory),
-            column("walks", &|run| compact(run.walks)),
+            ("pages", &|run| run_name(run, record)),
+            ("speed", &|run| speed(run.speed.map(|speed| speed.speed))),
+            ("its range", &|run| range(run)),
+            ("with kernel", &|run| speed(run.speed_with_kernel)),
+            ("memory", &|run| memory(run)),
+            ("walks", &|run| compact(run.walks)),
         ],
         width,
     );
@@ -91,19 +88,16 @@ fn areas(record: &AdviceRecord, width: usize) -> String {
     if shown.is_empty() {
         return String::new();
     }
-    let column = |heading: &str, cell: &dyn Fn(&AdviceArea) -> String| {
-        Column::numbers(heading, shown.iter().map(|area| cell(area)).collect())
-    };
-    let names = shown.iter().map(|area| cut(&area_name(area, record), NAME)).collect();
-    let table = columns(
+    let table = rows(
+        &shown,
         &[
-            Column::texts("area", names),
-            column("size", &|area| bytes(area.bytes as f64)),
-            column("walks", &|area| percent(area.walk_share)),
-            column("in use", &|area| area.density.map_or(MISSING.into(), percent)),
-            column("advised", &|area| bytes(area.advised_bytes as f64)),
-            column("more", &|area| bytes(area.additional_bytes as f64)),
-            column("saved", &|area| percent(area.saved_share)),
+            ("area", &|area| cut(&area_name(area, record), NAME)),
+            ("size", &|area| bytes(area.bytes as f64)),
+            ("walks", &|area| percent(area.walk_share)),
+            ("in use", &|area| area.density.map_or(MISSING.into(), percent)),
+            ("advised", &|area| bytes(area.advised_bytes as f64)),
+            ("more", &|area| bytes(area.additional_bytes as f64)),
+            ("saved", &|area| percent(area.saved_share)),
         ],
         width,
     );

@@ -4,7 +4,7 @@ use maud::{Markup, PreEscaped, html};
 use serde_json::Number;
 
 use crate::comparison::Spread;
-use crate::format::{MISSING, exact};
+use crate::format::{MISSING, bytes, exact};
 use crate::palette;
 
 /// One cell of an HTML table.
@@ -84,6 +84,11 @@ impl Cell {
         Self::number_as(&value.map_or_else(|| MISSING.to_owned(), format), value)
     }
 
+    /// Creates a cell with a size in bytes; see [`Heading::bytes`].
+    pub fn bytes(size: f64) -> Self {
+        Self::value(Some(size), bytes)
+    }
+
     /// Creates a cell with an integer, with thousands separators.
     pub fn count(count: u64) -> Self {
         Self::number(&count.into())
@@ -147,6 +152,11 @@ impl Heading {
     /// Creates a heading with the unit of the values that this column's [`Cell`]s save to files.
     pub fn with_unit(name: &str, unit: &str) -> Self {
         Self { shown: name.to_owned(), colour: None, full: Some(format!("{name} ({unit})")) }
+    }
+
+    /// Creates a heading for sizes in bytes.
+    pub fn bytes(name: &str) -> Self {
+        Self::with_unit(name, "bytes")
     }
 
     /// Creates a heading with a scheme's name and colour.

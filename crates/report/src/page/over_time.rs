@@ -188,8 +188,8 @@ fn bloat(
                 &scheme.first().series.memory,
                 [
                     ("instructions".into(), &|sample| instruction(sample)),
-                    (Heading::with_unit("touched", "bytes"), &|sample| size(sample.touched_bytes)),
-                    (Heading::with_unit("mapped", "bytes"), &|sample| size(sample.mapped_bytes)),
+                    (Heading::bytes("touched"), &|sample| size(sample.touched_bytes)),
+                    (Heading::bytes("mapped"), &|sample| size(sample.mapped_bytes)),
                 ],
             )
         },

@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use perforate_config::{ConfigError, Share};
 use perforate_os::mechanism::{Backer, FreeIndex, PhysicalMemory};
-use perforate_os::{BlockUse, OsError, Policy, TableFormat, described};
-use perforate_types::{ControlError, GapTolerance, HoleSet, SUPERPAGE_BLOCKS};
+use perforate_os::{OsError, Policy, TableFormat, described};
+use perforate_types::{ControlError, GapTolerance, SUPERPAGE_BLOCKS};
 
 use super::kernel::{Granularities, Superpages, free_index};
 use super::{SuperpageError, SuperpageOptions};
@@ -143,10 +143,6 @@ impl Policy for GapTolerant {
         };
         let mode = largest_sufficient(enough, |mode| granularities.superpage_bytes(mode));
         TableFormat { gap_tolerance: Some(mode), ..tables }
-    }
-
-    fn use_block(&self, _: &HoleSet) -> BlockUse {
-        BlockUse::Pages
     }
 }
 

@@ -8,8 +8,8 @@ use perforate_os::mechanism::{
     AddressSpace, Area, Backed, Backer, Core, Departure, Overlay, OverlayMechanism, Recount,
     SpaceMut, Touch,
 };
-use perforate_os::{BlockUse, OsError, Policy};
-use perforate_types::{AccessKind, Counters, Frame, HoleSet, SpaceId, figures};
+use perforate_os::{OsError, Policy};
+use perforate_types::{AccessKind, Counters, Frame, SpaceId, figures};
 
 use super::table::{RangeEntry, RangeOperation, nodes};
 
@@ -34,10 +34,6 @@ impl Policy for EagerPaging {
 
     fn backers(&self) -> Vec<Box<dyn Backer>> {
         vec![Box::new(EagerBacker::default())]
-    }
-
-    fn use_block(&self, _: &HoleSet) -> BlockUse {
-        BlockUse::Pages
     }
 }
 

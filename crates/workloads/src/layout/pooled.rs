@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use perforate_trace::Truncation;
 use perforate_types::{
-    Advice, Backing, Chunk, MemoryAccess, Permissions, ProcessId, ProgramEvent, VirtualAddress,
-    access_count,
+    Advice, Backing, Chunk, MemoryAccess, Permissions, ProcessId, ProgramEvent, RangeMap,
+    VirtualAddress, access_count,
 };
 
-use super::place::{Move, Moves, Room};
+use super::place::Room;
 use super::{LayoutFile, Pool};
 use perforate_trace::{Source, SourceMetadata, TraceError};
 
@@ -42,11 +42,13 @@ struct Processes {
 }
 
 /// Placement of one process's memory in the pools.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Memory {
-    moves: Moves,
-    /// Address range found last; most accesses are near the previous access.
-    last: Move,
+    /// Offsets that move the addresses of ranges (added modulo 2^64). Offset zero is for memory that keeps its
+    /// address.
+    moves: RangeMap<u64>,
+    /// Address range found last with its offset, or gap found last; most accesses are near the previous access.
+    last: (Range<u64>, Option<u64>),
     room: Room,
     /// End address of the heap, if the heap is in a pool.
     heap: Option<u64>,
@@ -55,19 +57,6 @@ struct Memory {
     data_end: u64,
     /// True if the pool of the heap (first) and the pool of mappings (second) are mapped.
     is_mapped: [bool; 2],
-}
-
-impl Default for Memory {
-    fn default() -> Self {
-        Self {
-            moves: Moves::default(),
-            last: Move { range: 0..0, by: None },
-            room: Room::default(),
-            heap: None,
-            data_end: 0,
-            is_mapped: [false; 2],
-        }
-    }
 }
 
 impl<S: Source> Pooled<S> {
@@ -175,7 +164,7 @@ impl Processes {
             _ => {
                 let layout = Arc::clone(&self.layout);
                 let memory = self.running();
-                memory.last = Move { range: 0..0, by: None };
+                memory.last = (0..0, None);
                 return memory.rewrite_event(event, &layout, push);
             }
         }
@@ -190,10 +179,11 @@ impl Memory {
     fn translate(&mut self, accesses: &mut [MemoryAccess]) {
         for access in accesses {
             let address = access.address.value();
-            if !self.last.range.contains(&address) {
-                self.last = self.moves.around(address);
+            if !self.last.0.contains(&address) {
+                let (range, by) = self.moves.around(address);
+                self.last = (range, by.copied());
             }
-            let Move { range, by } = &self.last;
+            let (range, by) = &self.last;
             let Some(by @ 1..) = *by else { continue };
             access.address = VirtualAddress::new(address.wrapping_add(by));
             access.size = access.size.min(u16::try_from(range.end - address).unwrap_or(u16::MAX));
@@ -245,8 +235,8 @@ impl Memory {
                 }
             }
             ProgramEvent::Advise { start, length, advice } => {
-                for Move { range, by } in self.moves.parts(pages(start, length)) {
-                    let by = by.unwrap_or(0);
+                for (range, by) in self.moves.parts(pages(start, length)) {
+                    let by = by.copied().unwrap_or(0);
                     if by == 0 || advice.populates() {
                         let start = VirtualAddress::new(range.start.wrapping_add(by));
                         let length = range.end - range.start;
@@ -255,8 +245,9 @@ impl Memory {
                 }
             }
             ProgramEvent::Name { start, length, name } => {
-                for Move { range, by } in self.moves.parts(pages(start, length)) {
-                    let start = VirtualAddress::new(range.start.wrapping_add(by.unwrap_or(0)));
+                for (range, by) in self.moves.parts(pages(start, length)) {
+                    let start = range.start.wrapping_add(by.copied().unwrap_or(0));
+                    let start = VirtualAddress::new(start);
                     let length = range.end - range.start;
                     push(ProgramEvent::Name { start, length, name: name.clone() });
                 }
@@ -274,23 +265,22 @@ impl Memory {
     /// program's data, as the loader's mapping of the bss section does. The bss of libraries cannot be
     /// distinguished from other mappings.
     fn is_fixed(&self, range: &Range<u64>) -> bool {
-        let stays = |part: &Move| part.by == Some(0);
-        range.start == self.data_end || self.moves.parts(range.clone()).iter().any(stays)
+        range.start == self.data_end || self.moves.within(range.clone()).any(|(_, by)| *by == 0)
     }
 
     /// Parts of an address range that are in no pool, each as start and length in bytes.
     fn unpooled_parts(&self, range: &Range<u64>) -> Vec<(VirtualAddress, u64)> {
-        let parts = self.moves.parts(range.clone()).into_iter();
+        let parts = self.moves.parts(range.clone());
         parts
-            .filter(|part| part.by.unwrap_or(0) == 0)
-            .map(|part| (VirtualAddress::new(part.range.start), part.range.end - part.range.start))
+            .filter(|(_, by)| by.is_none_or(|by| *by == 0))
+            .map(|(part, _)| (VirtualAddress::new(part.start), part.end - part.start))
             .collect()
     }
 
     /// Frees all memory in pools that the program has at these addresses.
     fn release(&mut self, range: Range<u64>) {
-        for Move { range, by } in self.moves.remove(range) {
-            if let Some(offset) = offset_in_mappings(range.start.wrapping_add(by.unwrap_or(0))) {
+        for (range, by) in self.moves.remove(&range) {
+            if let Some(offset) = offset_in_mappings(range.start.wrapping_add(by)) {
                 self.room.free(offset..offset + (range.end - range.start));
             }
         }
@@ -365,8 +355,8 @@ impl Memory {
         push: &mut dyn FnMut(ProgramEvent),
         event: ProgramEvent,
     ) -> Result<(), TraceError> {
-        let Move { range, by } = self.moves.around(old.start);
-        let Some(by @ 1..) = by else {
+        let (range, by) = self.moves.around(old.start);
+        let Some(by @ 1..) = by.copied() else {
             self.release(new.clone());
             self.release(old);
             self.moves.insert(new, 0);

@@ -1,13 +1,12 @@
 //! Breadth-first searches on a directed R-MAT graph, one after the other.
 
-use perforate_trace::Source;
 use perforate_types::Random;
 
 use super::graph::{Graph, OFFSET_BYTES, VERTEX_BYTES};
 use super::rmat::Rmat;
 use super::{Algorithm, Data, DataOptions, SLACK_BYTES};
 use crate::registry::Registered;
-use crate::traced::{Array, ProgramSource, Space, Tracer, Value};
+use crate::traced::{Array, Space, Tracer, Value};
 
 /// Value in `parents` of a vertex that the search has not reached.
 const NONE: u32 = u32::MAX;
@@ -30,10 +29,6 @@ impl Registered for BreadthFirst {
     fn host_bytes(options: &DataOptions) -> u64 {
         options.data_bytes()
     }
-
-    fn source(options: &DataOptions, seed: u64) -> Box<dyn Source> {
-        ProgramSource::boxed::<Self>(options, seed)
-    }
 }
 
 impl Algorithm for BreadthFirst {
@@ -45,10 +40,8 @@ impl Algorithm for BreadthFirst {
     }
 
     async fn repeat(&mut self, t: &mut Tracer) {
-        loop {
-            self.search(t).await;
-            self.parents.fill(t, |_| NONE).await;
-        }
+        self.search(t).await;
+        self.parents.fill(t, |_| NONE).await;
     }
 }
 

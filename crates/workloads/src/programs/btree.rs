@@ -11,13 +11,12 @@
 //! created at random times, so neighbours in the tree are not neighbours in memory.
 
 use perforate_config::BoundedSize;
-use perforate_trace::Source;
 use perforate_types::{Random, scaled};
 
 use super::{Algorithm, Data, DataSize, SLACK_BYTES};
 use crate::permutation::Permutation;
 use crate::registry::Registered;
-use crate::traced::{Place, ProgramSource, Space, Tracer, Value};
+use crate::traced::{Place, Space, Tracer, Value};
 
 data_options! { TreeOptions:
     /// Size of the tree, its records and the array of elements; 35G in Mitosis.
@@ -89,10 +88,6 @@ impl Registered for Tree {
         "look-ups in a B+ tree of nodes of six children (BTree in Mitosis)";
     const EXAMPLE: &'static str = "btree:size=4G";
     type Options = TreeOptions;
-
-    fn source(options: &TreeOptions, seed: u64) -> Box<dyn Source> {
-        ProgramSource::boxed::<Self>(options, seed)
-    }
 }
 
 impl Algorithm for Tree {

@@ -8,14 +8,13 @@
 use std::sync::Arc;
 
 use perforate_config::BoundedSize;
-use perforate_trace::Source;
 use perforate_types::{Random, scaled};
 
 use super::kept::{self, Edges, Recipe};
 use super::{Algorithm, Data, DataSize, SLACK_BYTES};
 use crate::permutation::Permutation;
 use crate::registry::Registered;
-use crate::traced::{Constants, Place, ProgramSource, Space, Tracer, Value};
+use crate::traced::{Constants, Place, Space, Tracer, Value};
 
 /// Number of nets (wires) that lead into an element of the circuit: the maximum of PARSEC's inputs. On
 /// average, as many nets lead out of an element.
@@ -75,10 +74,6 @@ impl Registered for Canneal {
 
     fn host_bytes(options: &CannealOptions) -> u64 {
         options.data_bytes() / 5
-    }
-
-    fn source(options: &CannealOptions, seed: u64) -> Box<dyn Source> {
-        ProgramSource::boxed::<Self>(options, seed)
     }
 }
 

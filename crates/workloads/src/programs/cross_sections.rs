@@ -12,13 +12,12 @@
 use std::ops::Range;
 
 use perforate_config::BoundedSize;
-use perforate_trace::Source;
 use perforate_types::{Random, scaled};
 
 use super::{Algorithm, Data, DataSize, SLACK_BYTES};
 use crate::permutation::Permutation;
 use crate::registry::Registered;
-use crate::traced::{Place, ProgramSource, Space, Tracer, Value};
+use crate::traced::{Place, Space, Tracer, Value};
 
 data_options! { CrossSectionOptions:
     /// Size of all grids; 85G in Mitosis.
@@ -76,10 +75,6 @@ impl Registered for CrossSections {
         "look-ups of neutron cross-sections, like XSBench with its unionized grid (in Mitosis)";
     const EXAMPLE: &'static str = "xsbench:size=4G";
     type Options = CrossSectionOptions;
-
-    fn source(options: &CrossSectionOptions, seed: u64) -> Box<dyn Source> {
-        ProgramSource::boxed::<Self>(options, seed)
-    }
 }
 
 impl Algorithm for CrossSections {

@@ -6,12 +6,11 @@
 //! entries of the probe sequence into the gap.
 
 use perforate_config::{BoundedSize, Count};
-use perforate_trace::Source;
 use perforate_types::{Random, scaled};
 
 use super::{Algorithm, Data, DataSize, SLACK_BYTES};
 use crate::registry::Registered;
-use crate::traced::{Array, Place, ProgramSource, Space, Tracer, Value};
+use crate::traced::{Array, Place, Space, Tracer, Value};
 
 data_options! { DictionaryOptions:
     /// Size of the table and the array of keys; 6.5G in paper G.
@@ -46,10 +45,6 @@ impl Registered for Dictionary {
 
     fn host_bytes(options: &DictionaryOptions) -> u64 {
         options.data_bytes() / 3
-    }
-
-    fn source(options: &DictionaryOptions, seed: u64) -> Box<dyn Source> {
-        ProgramSource::boxed::<Self>(options, seed)
     }
 }
 

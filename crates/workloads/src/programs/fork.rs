@@ -6,7 +6,6 @@
 //! equal probability, in turns. Code, branches and mispredictions are omitted.
 
 use perforate_config::{BoundedSize, Count, Share};
-use perforate_trace::Source;
 use perforate_types::{Permissions, ProcessId, ProgramEvent, Random, VirtualAddress};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::heap::{Heap, HeapSize, OTHERS, REGION_PAGES, switch};
 use crate::registry::{Registered, WorkloadSpec};
 use crate::source::PAGE_BYTES;
-use crate::traced::{Program, ProgramSource, Tracer};
+use crate::traced::{Program, Tracer};
 
 /// Process number of the server, which is the first process of the program.
 const PARENT: ProcessId = ProcessId(0);
@@ -89,10 +88,6 @@ impl Registered for Fork {
         "a server with a large heap forks, and 4KB pages are changed (paper P, Fig. 1)";
     const EXAMPLE: &'static str = "fork:heap=256M,written=5%,case=b";
     type Options = ForkOptions;
-
-    fn source(options: &ForkOptions, seed: u64) -> Box<dyn Source> {
-        ProgramSource::boxed::<Self>(options, seed)
-    }
 }
 
 impl Program for Fork {

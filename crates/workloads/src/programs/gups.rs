@@ -1,12 +1,11 @@
 //! Workload `gups`: the RandomAccess benchmark of the HPC Challenge.
 
 use perforate_config::{BoundedSize, Count};
-use perforate_trace::Source;
 use perforate_types::Random;
 
 use super::{Algorithm, Data, DataSize};
 use crate::registry::Registered;
-use crate::traced::{Place, ProgramSource, Space, Tracer, Value};
+use crate::traced::{Place, Space, Tracer, Value};
 
 data_options! { GupsOptions:
     /// Size of the table, rounded down to a power of two; 4G in paper G.
@@ -40,10 +39,6 @@ impl Registered for Gups {
         "GUPS: updates of random words of a table (HPCC RandomAccess; paper G)";
     const EXAMPLE: &'static str = "gups:size=4G";
     type Options = GupsOptions;
-
-    fn source(options: &GupsOptions, seed: u64) -> Box<dyn Source> {
-        ProgramSource::boxed::<Self>(options, seed)
-    }
 }
 
 impl Algorithm for Gups {

@@ -6,12 +6,11 @@
 //! selects. Its default has ten outer rows for an inner one.
 
 use perforate_config::{BoundedSize, Count};
-use perforate_trace::Source;
 use perforate_types::{Random, scaled};
 
 use super::{Algorithm, Data, DataSize, SLACK_BYTES};
 use crate::registry::Registered;
-use crate::traced::{Array, Place, ProgramSource, Space, Tracer, Value};
+use crate::traced::{Array, Place, Space, Tracer, Value};
 
 data_options! { JoinOptions:
     /// Size of all tables; 17G in Mitosis.
@@ -60,10 +59,6 @@ impl Registered for Join {
     fn host_bytes(options: &JoinOptions) -> u64 {
         inner_rows(options) * 2 * size_of::<u32>() as u64
     }
-
-    fn source(options: &JoinOptions, seed: u64) -> Box<dyn Source> {
-        ProgramSource::boxed::<Self>(options, seed)
-    }
 }
 
 /// Number of entries of the inner table.
@@ -96,10 +91,8 @@ impl Algorithm for Join {
     }
 
     async fn repeat(&mut self, t: &mut Tracer) {
-        loop {
-            self.join(t).await;
-            t.jump();
-        }
+        self.join(t).await;
+        t.jump();
     }
 }
 

@@ -2,7 +2,6 @@
 //! vertices in random order or in order of their numbers.
 
 use perforate_config::BoundedSize;
-use perforate_trace::Source;
 use perforate_types::Random;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,7 +11,7 @@ use super::rmat::Rmat;
 use super::{Algorithm, Data, DataSize, SLACK_BYTES};
 use crate::permutation::Permutation;
 use crate::registry::Registered;
-use crate::traced::{Array, Place, ProgramSource, Space, Tracer, Value};
+use crate::traced::{Array, Place, Space, Tracer, Value};
 
 const UNDECIDED: u8 = 0;
 const IN: u8 = 1;
@@ -50,10 +49,6 @@ impl Registered for IndependentSet {
     fn host_bytes(options: &IndependentSetOptions) -> u64 {
         options.data_bytes()
     }
-
-    fn source(options: &IndependentSetOptions, seed: u64) -> Box<dyn Source> {
-        ProgramSource::boxed::<Self>(options, seed)
-    }
 }
 
 impl Algorithm for IndependentSet {
@@ -72,11 +67,9 @@ impl Algorithm for IndependentSet {
     }
 
     async fn repeat(&mut self, t: &mut Tracer) {
-        loop {
-            self.find(t).await;
-            self.flags.fill(t, |_| UNDECIDED).await;
-            t.jump();
-        }
+        self.find(t).await;
+        self.flags.fill(t, |_| UNDECIDED).await;
+        t.jump();
     }
 }
 

@@ -1,13 +1,11 @@
 //! Workload `matching`: a maximal matching of an undirected R-MAT graph, found greedily, with edges in
 //! the random order of their list.
 
-use perforate_trace::Source;
-
 use super::graph::VERTEX_BYTES;
 use super::rmat::Rmat;
 use super::{Algorithm, Data, DataOptions, SLACK_BYTES};
 use crate::registry::Registered;
-use crate::traced::{Array, Place, ProgramSource, Space, Tracer};
+use crate::traced::{Array, Place, Space, Tracer};
 
 /// Value in `partners` of a vertex that is not matched.
 const NONE: u32 = u32::MAX;
@@ -35,10 +33,6 @@ impl Registered for Matching {
     fn host_bytes(options: &DataOptions) -> u64 {
         options.data_bytes() / 20
     }
-
-    fn source(options: &DataOptions, seed: u64) -> Box<dyn Source> {
-        ProgramSource::boxed::<Self>(options, seed)
-    }
 }
 
 impl Algorithm for Matching {
@@ -55,11 +49,9 @@ impl Algorithm for Matching {
     }
 
     async fn repeat(&mut self, t: &mut Tracer) {
-        loop {
-            self.find(t).await;
-            self.partners.fill(t, |_| NONE).await;
-            t.jump();
-        }
+        self.find(t).await;
+        self.partners.fill(t, |_| NONE).await;
+        t.jump();
     }
 }
 

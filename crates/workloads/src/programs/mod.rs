@@ -104,7 +104,7 @@ trait Algorithm: Registered<Options: Data> + Send {
     /// Generates the data as the program's initialisation would leave them.
     fn new(options: &Self::Options, seed: u64, space: &mut Space) -> Self;
 
-    /// Runs the algorithm repeatedly, without end.
+    /// Runs the algorithm once, or repeatedly without end. It starts again when it has finished.
     fn repeat(&mut self, t: &mut Tracer) -> impl Future<Output = ()> + Send;
 }
 
@@ -121,6 +121,8 @@ impl<A: Algorithm> Program for A {
     }
 
     async fn run(&mut self, t: &mut Tracer) {
-        self.repeat(t).await;
+        loop {
+            self.repeat(t).await;
+        }
     }
 }

@@ -5,13 +5,12 @@
 //! does the program of the GAP benchmark suite (Beamer et al., 2015).
 
 use perforate_config::BoundedSize;
-use perforate_trace::Source;
 
 use super::graph::{Graph, OFFSET_BYTES, VERTEX_BYTES};
 use super::rmat::Rmat;
 use super::{Algorithm, Data, DataSize, SLACK_BYTES};
 use crate::registry::Registered;
-use crate::traced::{Array, ProgramSource, Space, Tracer, Value};
+use crate::traced::{Array, Space, Tracer, Value};
 
 data_options! { PageRankOptions:
     /// Size of the graph and the scores; 69G in Mitosis.
@@ -42,10 +41,6 @@ impl Registered for PageRank {
     fn host_bytes(options: &PageRankOptions) -> u64 {
         options.data_bytes()
     }
-
-    fn source(options: &PageRankOptions, seed: u64) -> Box<dyn Source> {
-        ProgramSource::boxed::<Self>(options, seed)
-    }
 }
 
 impl Algorithm for PageRank {
@@ -69,10 +64,8 @@ impl Algorithm for PageRank {
     }
 
     async fn repeat(&mut self, t: &mut Tracer) {
-        loop {
-            self.iterate(t).await;
-            t.jump();
-        }
+        self.iterate(t).await;
+        t.jump();
     }
 }
 

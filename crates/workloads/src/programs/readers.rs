@@ -6,12 +6,11 @@
 //! and mispredictions are omitted.
 
 use perforate_config::{BoundedSize, ConfigError, Count};
-use perforate_trace::Source;
 use perforate_types::{ProcessId, Random};
 
 use super::heap::{Heap, HeapSize, OTHERS, switch};
 use crate::registry::{Registered, WorkloadSpec};
-use crate::traced::{Program, ProgramSource, Tracer};
+use crate::traced::{Program, Tracer};
 use crate::zipf::check_exponent;
 
 const MOST_READS: u64 = 1_000_000_000;
@@ -102,10 +101,6 @@ impl Registered for Readers {
 
     fn check(options: &ReadersOptions) -> Result<(), ConfigError> {
         check_exponent(options.exponent)
-    }
-
-    fn source(options: &ReadersOptions, seed: u64) -> Box<dyn Source> {
-        ProgramSource::boxed::<Self>(options, seed)
     }
 }
 

@@ -6,13 +6,11 @@
 //! and its elements are covered; any other set moves to its new bucket. A neighbour that occurs twice
 //! counts twice.
 
-use perforate_trace::Source;
-
 use super::graph::{Graph, OFFSET_BYTES, VERTEX_BYTES};
 use super::rmat::Rmat;
 use super::{Algorithm, Data, DataOptions, SLACK_BYTES};
 use crate::registry::Registered;
-use crate::traced::{Array, Place, ProgramSource, Space, Tracer, Value};
+use crate::traced::{Array, Place, Space, Tracer, Value};
 
 /// Marker of the end of a bucket's list of sets.
 const NONE: u32 = u32::MAX;
@@ -41,10 +39,6 @@ impl Registered for SetCover {
     fn host_bytes(options: &DataOptions) -> u64 {
         options.data_bytes()
     }
-
-    fn source(options: &DataOptions, seed: u64) -> Box<dyn Source> {
-        ProgramSource::boxed::<Self>(options, seed)
-    }
 }
 
 impl Algorithm for SetCover {
@@ -67,11 +61,9 @@ impl Algorithm for SetCover {
     }
 
     async fn repeat(&mut self, t: &mut Tracer) {
-        loop {
-            self.cover_all(t).await;
-            self.start_over(t).await;
-            t.jump();
-        }
+        self.cover_all(t).await;
+        self.start_over(t).await;
+        t.jump();
     }
 }
 

@@ -4,7 +4,6 @@
 //! Sorting is part of the initialisation. All weights are different: a random permutation maps rank r
 //! to an edge, and weight grows with r.
 
-use perforate_trace::Source;
 use perforate_types::Random;
 
 use super::graph::VERTEX_BYTES;
@@ -12,7 +11,7 @@ use super::rmat::Rmat;
 use super::{Algorithm, Data, DataOptions, SLACK_BYTES};
 use crate::permutation::Permutation;
 use crate::registry::Registered;
-use crate::traced::{Array, Place, ProgramSource, Space, Tracer, Value};
+use crate::traced::{Array, Place, Space, Tracer, Value};
 
 const NUMBER_BYTES: u64 = 8;
 const WEIGHT_BYTES: u64 = 8;
@@ -44,10 +43,6 @@ impl Registered for SpanningTree {
     fn host_bytes(options: &DataOptions) -> u64 {
         options.data_bytes() / 100
     }
-
-    fn source(options: &DataOptions, seed: u64) -> Box<dyn Source> {
-        ProgramSource::boxed::<Self>(options, seed)
-    }
 }
 
 impl Algorithm for SpanningTree {
@@ -68,11 +63,9 @@ impl Algorithm for SpanningTree {
     }
 
     async fn repeat(&mut self, t: &mut Tracer) {
-        loop {
-            self.find_forest(t).await;
-            self.parents.fill(t, |vertex| vertex as u32).await;
-            t.jump();
-        }
+        self.find_forest(t).await;
+        self.parents.fill(t, |vertex| vertex as u32).await;
+        t.jump();
     }
 }
 

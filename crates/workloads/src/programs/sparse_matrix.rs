@@ -2,14 +2,13 @@
 //! vector or matrix.
 
 use perforate_config::{BoundedSize, Count};
-use perforate_trace::Source;
 use perforate_types::Random;
 
 use super::graph::{Graph, OFFSET_BYTES, VERTEX_BYTES};
 use super::rmat::Rmat;
 use super::{Algorithm, Data, DataSize, SLACK_BYTES};
 use crate::registry::Registered;
-use crate::traced::{Array, Place, ProgramSource, Space, Tracer, Value};
+use crate::traced::{Array, Place, Space, Tracer, Value};
 
 data_options! { SparseMatrixOptions:
     /// Size of matrix, factor and product; 7.3G in paper G.
@@ -46,10 +45,6 @@ impl Registered for SparseMatrix {
     fn host_bytes(options: &SparseMatrixOptions) -> u64 {
         options.data_bytes() / 2
     }
-
-    fn source(options: &SparseMatrixOptions, seed: u64) -> Box<dyn Source> {
-        ProgramSource::boxed::<Self>(options, seed)
-    }
 }
 
 impl Algorithm for SparseMatrix {
@@ -71,10 +66,8 @@ impl Algorithm for SparseMatrix {
     }
 
     async fn repeat(&mut self, t: &mut Tracer) {
-        loop {
-            self.multiply(t).await;
-            t.jump();
-        }
+        self.multiply(t).await;
+        t.jump();
     }
 }
 

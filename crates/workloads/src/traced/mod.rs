@@ -24,8 +24,8 @@ mod tracer;
 mod value;
 
 pub(crate) use array::{Array, Constants, Place, Space};
+pub(crate) use source::Program;
 #[cfg(test)]
 pub(crate) use source::complete;
-pub(crate) use source::{Program, ProgramSource};
 pub(crate) use tracer::Tracer;
 pub(crate) use value::Value;

@@ -8,7 +8,7 @@ use perforate_trace::{Source, SourceMetadata, TraceError};
 use perforate_types::Chunk;
 
 use super::tracer::{Outbox, Tracer, split};
-use crate::registry::{Registered, text_of};
+use crate::registry::{Registered, Sourced, text_of};
 use crate::source::metadata;
 
 /// A program whose instructions can become a trace.
@@ -33,8 +33,8 @@ pub(crate) struct ProgramSource {
     ahead: Chunk,
 }
 
-impl ProgramSource {
-    pub(crate) fn boxed<P: Program>(options: &P::Options, seed: u64) -> Box<dyn Source> {
+impl<P: Program> Sourced for P {
+    fn source(options: &P::Options, seed: u64) -> Box<dyn Source> {
         let outbox = Outbox::default();
         let mut tracer = Tracer::new(outbox.clone());
         let owned = options.clone();
@@ -46,9 +46,11 @@ impl ProgramSource {
         let metadata =
             SourceMetadata { setup_until: P::SETUP_UNTIL, ..metadata(text_of::<P>(options)) };
         let ahead = Chunk::default();
-        Box::new(Self { metadata, program, is_over: false, outbox, ahead })
+        Box::new(ProgramSource { metadata, program, is_over: false, outbox, ahead })
     }
+}
 
+impl ProgramSource {
     /// Runs the program until it fills `chunk`. Returns false if the program has ended.
     fn advance(&mut self, chunk: &mut Chunk) -> bool {
         let mut context = Context::from_waker(Waker::noop());

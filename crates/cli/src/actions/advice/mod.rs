@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use perforate_advice::remedy::{Library, Surroundings};
 use perforate_advice::{
-    Analysis, MeasuredPart, ModelError, Outcome, SpeedRange, Verdict, WalkCounts, effect_sources,
+    Analysis, MeasuredPart, ModelError, Outcome, WalkCounts, effect_sources, speed_of,
 };
 use perforate_host::machine::{LargePageSettings, kernel_version, program_files, versioned};
 use perforate_records::{
@@ -190,48 +190,36 @@ fn assemble(
     let facts = surroundings(question, analysis);
     let chosen = timed.recommended();
     let plan = chosen.map_or(Plan::All, |index| plans[index].1.clone());
-    let range = |pairs: &[(f64, f64)]| SpeedRange::of(pairs, error);
-    let gain = range(&timed.speeds(chosen));
-    let gained = range(&timed.now_over_small());
+    let speed = |pairs: &[(f64, f64)]| speed_of(pairs, error);
+    let gain = speed(&timed.speeds(chosen));
+    let gained = speed(&timed.now_over_small());
     let outcome = gain.zip(gained).map(|(gain, gained)| Outcome {
         gain,
-        free: range(&timed.free_over_now()),
+        free: speed(&timed.free_over_now()),
         gained,
         large_pages_now: timed.large_pages_now(),
         additional_bytes_now: timed.additional_bytes_now(),
         resident_bytes: timed.resident_bytes(),
     });
-    let verdict =
-        outcome.as_ref().map_or(AdviceVerdict::Ranking, |outcome| word(Verdict::of(outcome)));
+    let verdict = outcome.as_ref().map_or(AdviceVerdict::Ranking, Outcome::verdict);
     let advised = ranges(analysis, &plan);
     let gives_ranges = !matches!(verdict, AdviceVerdict::CostsMemory | AdviceVerdict::AlreadyOn);
     let mut notes = question.notes.clone();
     notes.extend(timed.notes());
     notes.extend(records::notes(analysis, &plan));
-    let speed = |range: SpeedRange| SpeedRecord {
-        speed: range.mean,
-        sampling_half_width: range.sampling,
-        low: range.range.0,
-        high: range.range.1,
-    };
     let record = AdviceRecord {
         verdict,
-        gain: gain.map(speed),
-        gained: gained.map(|range| match timed.is_small_now() {
+        gain,
+        gained: gained.map(|gained| match timed.is_small_now() {
             true => SpeedRecord::SAME,
-            false => speed(range),
+            false => gained,
         }),
         gain_share: timed.gain_share(chosen),
         additional_bytes: timed.additional_bytes(chosen),
         advised_bytes: plan.bytes(analysis),
         eligible_bytes: Plan::All.bytes(analysis),
-        runs: timed.records(chosen, &|pairs| range(pairs).map(speed)),
+        runs: timed.records(chosen, &speed),
         areas: areas(analysis, &plan),
-        ranking: Vec::new(),
-        simulated_verdict: None,
-        is_measurable: false,
-        verification: None,
-        verification_failure: None,
         pieces: pieces(analysis, &plan),
         curve: curve(analysis, &plan),
         ranges: advised.iter().filter(|_| gives_ranges).map(range_record).collect(),
@@ -241,7 +229,7 @@ fn assemble(
             &facts,
             &Figures {
                 additional_bytes: timed.additional_bytes(chosen),
-                speed: gain.map_or(1.0, |gain| gain.mean),
+                speed: gain.map_or(1.0, |gain| gain.speed),
                 large_bytes: timed.large_bytes(chosen),
                 if_all_had: timed.if_all_had(),
                 is_own_memory: run.memory.snapshot.is_some(),
@@ -300,14 +288,4 @@ fn description(analysis: &Analysis) -> String {
         compact(analysis.accesses as f64),
         compact(walks),
     )
-}
-
-const fn word(verdict: Verdict) -> AdviceVerdict {
-    match verdict {
-        Verdict::Worth => AdviceVerdict::Worth,
-        Verdict::AlreadyOn => AdviceVerdict::AlreadyOn,
-        Verdict::CostsMemory => AdviceVerdict::CostsMemory,
-        Verdict::Unclear => AdviceVerdict::Unclear,
-        Verdict::NotWorth => AdviceVerdict::NotWorth,
-    }
 }

@@ -7,6 +7,7 @@ use perforate_advice::remedy::AdvisedRange;
 use perforate_advice::{Analysis, Area, PageOrder};
 use perforate_records::AdviceRange;
 use perforate_sim::AdvisedRanges;
+use perforate_types::RangeMap;
 
 use super::plan::{NEXT_TO_NOTHING, Plan, area_of, touched};
 use super::runs::Requests;
@@ -45,59 +46,31 @@ pub fn ranges(analysis: &Analysis, plan: &Plan) -> Vec<AdvisedRange> {
         // Memory that has larger pages already is in no other range.
         let mut taken: Vec<Range<u64>> = Vec::new();
         for (order, ranges) in by_size.into_iter().rev() {
-            let left = without(joined(ranges), &taken);
-            let filled = match order {
-                PageOrder::HUGE => left,
-                _ => without(filled(analysis, area, left, order), &taken),
-            };
-            taken.extend(filled.iter().cloned());
-            taken.sort_by_key(|bytes| bytes.start);
-            let page_bytes = order.bytes();
+            let mut left: RangeMap<()> = ranges.into_iter().collect();
+            taken.iter().for_each(|bytes| drop(left.remove(bytes)));
+            if order != PageOrder::HUGE {
+                left = filled(analysis, area, &left, order);
+                taken.iter().for_each(|bytes| drop(left.remove(bytes)));
+            }
+            taken.extend(left.iter().map(|(bytes, ())| bytes));
             let area = &analysis.areas[area];
-            found.extend(filled.into_iter().map(|bytes| range(area, bytes, page_bytes)));
+            found.extend(left.iter().map(|(bytes, ())| range(area, bytes, order.bytes())));
         }
     }
     found.sort_by_key(|range| (range.process, range.bytes.start));
     found
 }
 
-/// Joins ranges that touch or overlap, in any order, to ranges in order of address.
-fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
-    ranges.sort_by_key(|bytes| bytes.start);
-    let mut joined: Vec<Range<u64>> = Vec::new();
-    for bytes in ranges {
-        match joined.last_mut() {
-            Some(last) if bytes.start <= last.end => last.end = last.end.max(bytes.end),
-            _ => joined.push(bytes),
-        }
-    }
-    joined
-}
-
-/// Parts of ranges that lie in none of the `taken` ones, which are in order of address.
-fn without(ranges: Vec<Range<u64>>, taken: &[Range<u64>]) -> Vec<Range<u64>> {
-    let mut left = Vec::new();
-    for bytes in ranges {
-        let mut start = bytes.start;
-        for other in taken.iter().filter(|it| it.start < bytes.end && it.end > bytes.start) {
-            left.push(start..other.start);
-            start = other.end;
-        }
-        left.push(start..bytes.end);
-    }
-    left.retain(|bytes| bytes.start < bytes.end);
-    left
-}
-
 /// Fills gaps between ranges of an area that have pages of this order.
 fn filled(
     analysis: &Analysis,
     area: usize,
-    ranges: Vec<Range<u64>>,
+    ranges: &RangeMap<()>,
     order: PageOrder,
-) -> Vec<Range<u64>> {
+) -> RangeMap<()> {
     let length = |bytes: &Range<u64>| bytes.end - bytes.start;
     let process = analysis.areas[area].process;
+    let ranges: Vec<Range<u64>> = ranges.iter().map(|(bytes, ())| bytes).collect();
     let mut gaps: Vec<(u64, Range<u64>)> = ranges
         .windows(2)
         .map(|pair| (pair[0].end..pair[1].start, length(&pair[0]) + length(&pair[1])))
@@ -112,7 +85,7 @@ fn filled(
         Some(())
     };
     let number = gaps.iter().map_while(fills).count();
-    joined(gaps.into_iter().take(number).map(|(_, gap)| gap).chain(ranges).collect())
+    gaps.into_iter().take(number).map(|(_, gap)| gap).chain(ranges).collect()
 }
 
 fn range(area: &Area, bytes: Range<u64>, page_bytes: u64) -> AdvisedRange {

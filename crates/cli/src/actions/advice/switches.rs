@@ -1,7 +1,7 @@
 //! Steps that a verdict recommends, such as settings and calls of `madvise`.
 
 use perforate_advice::PageOrder;
-use perforate_advice::remedy::{AdvisedRange, Aim, Remedy, Surroundings, remedies, size_for_all};
+use perforate_advice::remedy::{AdvisedRange, Aim, Surroundings, remedies, size_for_all};
 use perforate_records::{AdviceStep, AdviceVerdict};
 use perforate_report::more_memory;
 
@@ -32,13 +32,7 @@ impl Switches {
             let effect = format!("{speed:.3}× as fast as it is, for {}", more_memory(more as f64));
             steps.extend(size_for_all(&self.facts, order.bytes(), &effect));
         }
-        let step = |Remedy { title, lines, effect, source }| AdviceStep {
-            title,
-            lines,
-            effect,
-            source: source.into(),
-        };
-        steps.into_iter().map(step).collect()
+        steps
     }
 }
 

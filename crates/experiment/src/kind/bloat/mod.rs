@@ -61,10 +61,6 @@ impl Study for Bloat {
         Ok(Self { machine, store, khugepaged: own.khugepaged, check: own.check })
     }
 
-    fn check(&self, subject: &str) -> Result<(), String> {
-        scheme(subject).map(|_| ())
-    }
-
     fn cost(&self) -> f64 {
         let store = &self.store;
         let value_bytes = store.value.bytes();

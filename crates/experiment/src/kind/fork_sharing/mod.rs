@@ -68,10 +68,6 @@ impl Study for ForkSharing {
         Ok(Self { machine: settings.machine(&machine)?, fork, perforation, check })
     }
 
-    fn check(&self, subject: &str) -> Result<(), String> {
-        scheme(subject).map(|_| ())
-    }
-
     fn cost(&self) -> f64 {
         // Six rounds of reads with their warm-ups. A change takes longer to simulate than a read.
         self.fork.reads.get() as f64 * 6.0 + self.fork.changes() as f64 * 20.0

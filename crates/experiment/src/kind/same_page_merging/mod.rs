@@ -93,10 +93,6 @@ impl Study for SamePageMerging {
         })
     }
 
-    fn check(&self, subject: &str) -> Result<(), String> {
-        scheme(subject).map(|_| ())
-    }
-
     fn cost(&self) -> f64 {
         let reads = 4.0 * (self.readers.reads.get() + self.readers.warmup.get()) as f64;
         reads * if self.is_timed { 5.0 } else { 1.0 } + 20.0 * self.readers.pages() as f64

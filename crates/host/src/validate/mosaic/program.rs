@@ -77,8 +77,7 @@ impl<'a> Program<'a> {
             program: self.words,
             processor: Some(options.processor),
             environment: self.preload.environment(self.pools, layout, reports)?,
-            disables_large_pages: false,
-            leads_group: false,
+            ..Start::default()
         })
     }
 
@@ -169,13 +168,8 @@ fn measure_pool_use(
     let pools = Pools { heap_bytes: bytes, mapped_bytes: bytes };
     preload.clear_report()?;
     let environment = preload.environment(pools, &Layout::default(), true)?;
-    let start = Start {
-        program: words,
-        processor: Some(processor),
-        environment,
-        disables_large_pages: false,
-        leads_group: false,
-    };
+    let processor = Some(processor);
+    let start = Start { program: words, processor, environment, ..Start::default() };
     let mut found = PoolUse::default();
     let mut samples = 0;
     start.watch(|process| {

@@ -3,11 +3,11 @@
 use std::any::Any;
 
 use perforate_config::{ConfigError, read};
-use perforate_os::{BasePages, BlockUse, Huge1G, HugePageRule, Mthp, PageLayout, Policy, Thp};
+use perforate_os::{BasePages, Huge1G, HugePageRule, Mthp, PageLayout, Policy, Thp};
 use perforate_schemes::gap_tolerant::GapTolerant;
 use perforate_schemes::perforated::Perforated;
 use perforate_schemes::segment::SegmentPolicy;
-use perforate_types::{HoleSet, PageSize};
+use perforate_types::PageSize;
 use serde::de::DeserializeOwned;
 
 pub fn policy(text: &str) -> Box<dyn Policy> {
@@ -55,9 +55,5 @@ impl Policy for LaidOutOver1G {
 
     fn rules(&self) -> Vec<&dyn Any> {
         vec![&self.layout, &HugePageRule]
-    }
-
-    fn use_block(&self, _: &HoleSet) -> BlockUse {
-        BlockUse::Pages
     }
 }

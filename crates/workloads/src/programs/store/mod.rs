@@ -31,12 +31,11 @@ mod tests;
 mod touched;
 
 use perforate_config::{BoundedSize, Count, Share};
-use perforate_trace::Source;
 use perforate_types::Random;
 
 use crate::registry::{Registered, WorkloadSpec};
 use crate::source::PAGE_BYTES;
-use crate::traced::{Program, ProgramSource, Tracer};
+use crate::traced::{Program, Tracer};
 use process::{Copying, Process};
 use table::Store;
 
@@ -108,10 +107,6 @@ impl Registered for KeyValueStore {
 
     fn host_bytes(options: &StoreOptions) -> u64 {
         options.keys.get() * HOST_BYTES_PER_KEY
-    }
-
-    fn source(options: &StoreOptions, seed: u64) -> Box<dyn Source> {
-        ProgramSource::boxed::<Self>(options, seed)
     }
 }
 
