@@ -178,6 +178,7 @@ mod tests {
             return_stack_entries: 2,
             mispredict_penalty_cycles: 15,
             perfect: false,
+            follows_wrong_path: false,
         })
     }
 

@@ -134,7 +134,8 @@ fn loads_behind_a_mispredicted_branch_begin_before_it_is_resolved() {
     let mispredicted = Instruction { sources: [1, 0, 0, 0], ..conditional(true) };
     const MISS: u64 = L1 + L2 + DRAM;
     const BEHIND: u64 = MISS + 1 + 15;
-    let behind: [(&str, fn(&mut Machine), u64); 8] = [
+    type Behind = (&'static str, fn(&mut Machine), u64);
+    let behind: [Behind; 8] = [
         ("a load", |machine| machine.plain_load(1, 0, 2), BEHIND + L1),
         ("a load that needs the first", |machine| machine.plain_load(1, 1, 2), BEHIND + MISS),
         (
