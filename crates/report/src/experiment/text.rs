@@ -6,6 +6,7 @@ use perforate_records::{
 
 use super::claim::{
     between, explanation_text, interval_text, look, note_text, ours_text, paper_text, range_text,
+    slack_text,
 };
 use super::headline::headline;
 use super::show::Written;
@@ -213,6 +214,9 @@ fn claim_text(claim: &ClaimRecord, columns: usize, with_note: bool) -> String {
     let ours = format!("ours {}{interval}", ours_text(claim));
     let paper = format!("paper {}", paper_text(claim));
     text += &format!("{margin}{paper:<20}  {ours:<30}  {}\n", look(claim.verdict).0);
+    if let Some(slack) = slack_text(claim) {
+        text += &wrapped(&margin, &slack, columns);
+    }
     if let Some(range) = range_text(claim) {
         text += &wrapped(&margin, &range, columns);
     }
