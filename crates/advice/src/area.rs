@@ -24,6 +24,8 @@ pub enum AreaKind {
     File,
     /// Shared anonymous mappings and shared memory.
     Shared,
+    /// Memory outside all mappings that the evidence tells.
+    Unknown,
 }
 
 impl AreaKind {
@@ -54,12 +56,13 @@ impl AreaKind {
             Self::Stack => "stack",
             Self::File => "file",
             Self::Shared => "shared",
+            Self::Unknown => "unknown",
         }
     }
 
-    /// True if transparent large pages can be asked for with `madvise`.
+    /// True if transparent large pages can be asked for with `madvise`, or if that is not known.
     pub const fn takes_advice(self) -> bool {
-        matches!(self, Self::Heap | Self::Anonymous | Self::Shared)
+        matches!(self, Self::Heap | Self::Anonymous | Self::Shared | Self::Unknown)
     }
 }
 

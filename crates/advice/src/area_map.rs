@@ -310,7 +310,7 @@ fn default_name(kind: AreaKind) -> &'static str {
     match kind {
         AreaKind::Heap => "[heap]",
         AreaKind::Stack => "[stack]",
-        AreaKind::Anonymous | AreaKind::File | AreaKind::Shared => "",
+        AreaKind::Anonymous | AreaKind::File | AreaKind::Shared | AreaKind::Unknown => "",
     }
 }
 

@@ -17,7 +17,7 @@ use perforate_types::Counter;
 use perforate_workloads::WORKLOADS;
 
 use crate::experiment;
-use crate::output::{print, text_columns};
+use crate::output::{described, print, text_columns};
 use perforate_config::Table as _;
 use perforate_trace::bundled;
 
@@ -96,8 +96,8 @@ pub fn list(arguments: &ListArguments) -> Result<(), Failure> {
 fn schemes() -> String {
     let mut text = "Schemes\n".to_owned();
     for scheme in scheme::all().chain(scheme::hosts_only()) {
-        text += &format!("  {:<21} {}\n", scheme.name, scheme.summary);
-        text += &format!("  {:<21} source: {}\n", "", scheme.source);
+        text += &described("  ", scheme.name, 21, scheme.summary);
+        text += &described("  ", "", 21, &format!("source: {}", scheme.source));
     }
     text += "  GUEST+HOST            any scheme in a virtual machine over any of its host, for example\n";
     text += "                        4k+thp; not two different TLB variants of perforated pages\n";
@@ -107,8 +107,8 @@ fn schemes() -> String {
 fn workloads() -> String {
     let mut text = "Workloads (NAME or NAME:KEY=VALUE,…) [default]\n".to_owned();
     for workload in WORKLOADS {
-        text += &format!("  {:<12} {}\n", workload.name, workload.summary);
-        text += &format!("  {:<12} such as {}\n", "", workload.example);
+        text += &described("  ", workload.name, 12, workload.summary);
+        text += &described("  ", "", 12, &format!("such as {}", workload.example));
         text += &lines("    ", &workload.options());
     }
     text += "\nBundled traces of real programs\n";
@@ -138,7 +138,7 @@ pub fn machines() -> String {
     let mut text = "Machines\n".to_owned();
     for machine in Machine::bundled() {
         let mark = if machine.name == Machine::DEFAULT { " (default)" } else { "" };
-        text += &format!("  {:<20} {}{mark}\n", machine.name, machine.summary);
+        text += &described("  ", &machine.name, 20, &format!("{}{mark}", machine.summary));
     }
     text
 }
@@ -163,7 +163,7 @@ fn ageing() -> String {
     let mut text =
         "Ageing (--age PRESET[,unusable=U%][,slab=S%][,pinned=P%][,free=F%])\n".to_owned();
     for preset in words_of::<AgeingPreset>() {
-        text += &format!("  {:<14} {}\n", preset.name, preset.help);
+        text += &described("  ", &preset.name, 14, &preset.help);
     }
     text
 }
@@ -172,7 +172,7 @@ fn policies() -> String {
     let mut text =
         "Policies (--policy NAME|FILE, for scripted and perforated-scripted)\n".to_owned();
     for (name, about) in scheme::scripted::bundled() {
-        text += &wrapped(&format!("  {name:<14} "), &about, text_columns());
+        text += &described("  ", name, 14, &about);
     }
     text
 }
@@ -207,13 +207,16 @@ fn options(title: &str, options: &[Key]) -> String {
     format!("{title} [default]\n{}", lines("  ", options))
 }
 
+/// Width of the column with options and their forms, in characters.
+const OPTION_COLUMNS: usize = 38;
+
 fn lines(indent: &str, options: &[Key]) -> String {
     let line = |Key { name, form, default, help, .. }: &Key| {
         let option = format!("{name}={form}");
         // The help of some options describes the default in words.
         let is_said = default.is_empty() || help.contains("[default");
         let default = if is_said { String::new() } else { format!(" [{default}]") };
-        format!("{indent}{option:<38} {help}{default}\n")
+        described(indent, &option, OPTION_COLUMNS, &format!("{help}{default}"))
     };
     options.iter().map(line).collect()
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use crate::actions::{Failure, ResultFolder};
-use perforate_report::text::wrapped;
+use perforate_report::text::{hanging, wrapped};
 pub use perforate_report::text::{printable, quoted};
 use terminal_size::terminal_size_of;
 
@@ -36,6 +36,10 @@ impl CommandOutput {
     }
 }
 
+/// Narrowest terminal in which the help stands in a column beside the options; in a narrower one, it begins
+/// beside each option and goes on below.
+const LEAST_FOR_COLUMN: usize = 80;
+
 /// Width of a wide table in characters: the width of the terminal, within 40 to 240 columns, or [`COLUMNS`].
 pub fn columns() -> usize {
     // Tests have the same width in every terminal.
@@ -49,6 +53,20 @@ pub fn columns() -> usize {
 /// Width of sentences and narrow tables in characters: that of the terminal, from 40 to [`COLUMNS`].
 pub fn text_columns() -> usize {
     columns().min(COLUMNS)
+}
+
+/// Writes a name in a column of this width and its description, which goes on below its own beginning. The
+/// name and the first words share a line, so that a search for the name finds what it is.
+pub fn described(indent: &str, name: &str, name_columns: usize, text: &str) -> String {
+    described_in(text_columns(), indent, name, name_columns, text)
+}
+
+fn described_in(width: usize, indent: &str, name: &str, name_columns: usize, text: &str) -> String {
+    let name_columns = if width < LEAST_FOR_COLUMN { 1 } else { name_columns };
+    let lead = format!("{indent}{name:<name_columns$} ");
+    let margin =
+        indent.chars().count() + if width < LEAST_FOR_COLUMN { 4 } else { name_columns + 1 };
+    hanging(&lead, text, margin, width)
 }
 
 /// Prints a text to standard output, with control characters [escaped](printable).
@@ -103,5 +121,26 @@ mod tests {
     fn a_trace_without_instructions_has_no_size_per_instruction() {
         assert_eq!(per_instruction(30, 20, ["(", ")"]), "(1.500 per instruction)");
         assert_eq!(per_instruction(530, 0, ["(", ")"]), "");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptions_stand_in_a_column_or_go_on_below() {
+        let text = |width| described_in(width, "  ", "seed=N", 8, &"word ".repeat(20));
+        let wide = text(100);
+        assert!(
+            wide.starts_with("  seed=N   word word") && wide.contains("\n           word"),
+            "{wide}"
+        );
+        let narrow = text(40);
+        let first = "  seed=N word word word word word word\n      word word";
+        assert!(narrow.starts_with(first), "{narrow}");
+        assert!(narrow.lines().all(|line| line.chars().count() <= 40), "{narrow}");
+        let long = described_in(100, "  ", "a-name-of-more", 8, "than its column");
+        assert_eq!(long, "  a-name-of-more than its column\n");
     }
 }

@@ -78,7 +78,7 @@ docs/foreign-traces.md says what each lacks and what is assumed instead.")]
         /// Format to write, where the name of the file does not say it
         #[arg(long, value_name = "FORMAT", value_parser = ["perforate", "champsim", "csv"], ignore_case = true)]
         to: Option<String>,
-        /// Instructions to convert at most
+        /// Instructions to convert at most; those of a workload's set-up come before them and do not count
         #[arg(long, value_name = "N")]
         instructions: Option<Count>,
         /// Compression level, 1 to 22 (at most 9 for .xz and .gz) [default: 3]
@@ -461,24 +461,29 @@ fn convert(
     print(&format!("{}: {text}", output.display()))
 }
 
-/// Passes all chunks of `source` to `write`, and shows a progress bar.
+/// Passes all chunks of `source` to `write`, and shows a progress bar. Returns the number of instructions of
+/// the program's set-up, 0 if it reports none.
 fn copy_chunks(
     source: &mut dyn Source,
     mut write: impl FnMut(&Chunk) -> Result<(), perforate_trace::TraceError>,
-) -> Result<(), Failure> {
+) -> Result<u64, Failure> {
     let (bar, stop) = (Bar::instructions("converting"), stop_or_end_on_interrupt()?);
     let total = source.metadata().instructions;
+    let phase = source.metadata().setup_until;
     let mut chunk = Chunk::default();
-    let mut done = 0;
+    let (mut done, mut setup) = (0, None);
     while source.next_chunk(&mut chunk)? {
         write(&chunk)?;
+        if let (Some(phase), None) = (phase, setup) {
+            setup = chunk.phase_start(phase).map(|at| done + at as u64);
+        }
         done += chunk.instructions.len() as u64;
         bar.show(perforate_sim::Progress { done, total });
         if stop.load(Ordering::Relaxed) {
             return Err(Failure::Stopped(bar.status()));
         }
     }
-    Ok(())
+    Ok(setup.unwrap_or(0))
 }
 
 fn write_ours(
@@ -489,9 +494,9 @@ fn write_ours(
 ) -> Result<String, Failure> {
     let options = WriterOptions { level, ..WriterOptions::default() };
     let mut writer = TraceWriter::on(file, path, &metadata_for(source), options)?;
-    copy_chunks(source, |chunk| write_chunk(&mut writer, chunk))?;
+    let setup = copy_chunks(source, |chunk| write_chunk(&mut writer, chunk))?;
     let summary = writer.finish()?;
-    Ok(summary_text(summary, source))
+    Ok(summary_text(summary, setup, source))
 }
 
 fn write_foreign(
@@ -502,9 +507,9 @@ fn write_foreign(
 ) -> Result<String, Failure> {
     let Target { format, compression, level } = *target;
     let mut writer = ForeignWriter::on(file, path, format, compression, level)?;
-    copy_chunks(source, |chunk| writer.write_chunk(chunk))?;
+    let setup = copy_chunks(source, |chunk| writer.write_chunk(chunk))?;
     let (summary, Losses { accesses, events }) = writer.finish()?;
-    let mut text = summary_text(summary, source);
+    let mut text = summary_text(summary, setup, source);
     let lacking = match target.format {
         TraceFormat::ChampSim => "sizes of accesses, lengths and operations of instructions",
         _ => "registers, branches and operations",
@@ -521,8 +526,9 @@ fn write_foreign(
     Ok(text)
 }
 
-/// Summarizes the written trace, with a warning if the source is incomplete.
-fn summary_text(summary: TraceSummary, source: &dyn Source) -> String {
+/// Summarizes the written trace: its size, how many of its instructions are the program's set-up, and a warning
+/// if the source is incomplete.
+fn summary_text(summary: TraceSummary, setup: u64, source: &dyn Source) -> String {
     let TraceSummary { instructions, accesses, events, bytes } = summary;
     let mut text = format!(
         "{}, {}, {}, {}{}\n",
@@ -532,6 +538,11 @@ fn summary_text(summary: TraceSummary, source: &dyn Source) -> String {
         counted(bytes, "byte"),
         per_instruction(bytes, instructions, [" (", ")"]),
     );
+    if setup > 0 {
+        text += &format!(
+            "note: the first {setup} are the program's set-up, which --instructions does not count\n"
+        );
+    }
     if let Some(truncation) = source.truncated() {
         text += &format!("warning: the source is incomplete at {truncation}\n");
     }

@@ -270,11 +270,11 @@ impl MmuCounters {
 figures! {
     static TLB: Interval, "TLB" {
         /// Translations of data addresses.
-        l1_tlb_accesses, "L1 TLB accesses", Count, Table: |it| it.counts.l1_accesses;
+        l1_tlb_accesses, "L1 data TLB accesses", Count, Table: |it| it.counts.l1_accesses;
         /// Translations of data addresses that missed in the first-level TLB.
-        l1_tlb_misses, "L1 TLB misses", Count, Table: |it| it.counts.l1_misses;
+        l1_tlb_misses, "L1 data TLB misses", Count, Table: |it| it.counts.l1_misses;
         /// L1 TLB misses of data addresses per 1,000 instructions.
-        l1_tlb_mpki, "L1 TLB MPKI", PerKiloInstruction, Main:
+        l1_tlb_mpki, "L1 data TLB MPKI", PerKiloInstruction, Main:
             |it| it.per_kilo_instruction(it.counts.l1_misses);
         /// Translations for instruction fetch, one per line of code.
         l1_instruction_tlb_accesses, Count, Listed: |it| it.counts.l1_instruction_accesses;
@@ -283,10 +283,11 @@ figures! {
         /// Look-ups of the second-level TLB for a page of data or code. Look-ups of bitmap entries
         /// do not count.
         l2_tlb_accesses, "L2 TLB accesses", Count, Table: |it| it.counts.l2_accesses;
-        /// Look-ups of the second-level TLB that found neither the page nor a perforated page
-        /// around it.
+        /// Look-ups of the second-level TLB, for data or code, that found neither the page nor a perforated
+        /// page around it.
         l2_tlb_misses, "L2 TLB misses", Count, Table: |it| it.counts.l2_misses;
-        /// L2 TLB misses per 1,000 instructions.
+        /// L2 TLB misses, of data and code, per 1,000 instructions. Those of code have no part in `l1_tlb_mpki`,
+        /// so that this figure may be the larger one.
         l2_tlb_mpki, "L2 TLB MPKI", PerKiloInstruction, Main:
             |it| it.per_kilo_instruction(it.counts.l2_misses);
         /// L2 TLB misses that would occur with a TLB of any size: the first walk to a page since

@@ -82,6 +82,21 @@ impl<'a> SchemeRuns<'a> {
         over_seeds(&speeds.collect::<Vec<_>>())
     }
 
+    /// Returns a figure relative to another scheme's. Runs with the same seed are compared; the interval
+    /// reflects the variation between seeds.
+    pub fn ratio_over(
+        &self,
+        other: &Self,
+        figure: impl Fn(&RunResult) -> Option<f64>,
+    ) -> Option<Interval> {
+        let ratios = self.runs.iter().filter_map(|run| {
+            let other = other.runs.iter().find(|other| other.seed == run.seed)?;
+            let base = figure(other).filter(|&base| base > 0.0)?;
+            Some(Interval { mean: figure(run)? / base, half_width_95: None })
+        });
+        over_seeds(&ratios.collect::<Vec<_>>())
+    }
+
     /// Returns the schemes of guest and host; `None` for native runs.
     pub fn pair(&self) -> Option<(&'a str, &'a str)> {
         let run = self.first();

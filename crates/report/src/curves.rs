@@ -69,7 +69,8 @@ fn answer(record: &MissRatioRecord) -> String {
         );
     }
     let reference = count(record.reference_entries);
-    let misses = misses(record, record.reference_misses, record.reference_half_width_95);
+    let most = most_misses(record, smallest, record.reference_entries);
+    let misses = misses(record, most, record.reference_misses, record.reference_half_width_95);
     let Some(entries) = smallest.entries_for_share else {
         return format!(
             "No answer from this sample of pages: with {reference} entries for 4KB pages, {misses} % of the data \
@@ -168,19 +169,28 @@ fn is_wide(misses: u64, half_width_95: Option<u64>) -> bool {
     half_width_95.is_some_and(|half| 2 * half > misses)
 }
 
-/// Ends of the 95 % interval of misses.
-fn interval(record: &MissRatioRecord, misses: u64, half_width_95: u64) -> (u64, u64) {
-    (misses.saturating_sub(half_width_95), (misses + half_width_95).min(record.accesses))
+/// Ends of the 95 % interval of misses, of which there are at most `most`.
+fn interval(most: u64, misses: u64, half_width_95: u64) -> (u64, u64) {
+    let high = misses.saturating_add(half_width_95).min(most.max(misses));
+    (misses.saturating_sub(half_width_95), high)
+}
+
+/// Returns the largest possible number of misses with this many entries: no more than with fewer entries, as a
+/// fully associative TLB holds what a smaller one holds.
+fn most_misses(record: &MissRatioRecord, curve: &PageSizeCurve, entries: u64) -> u64 {
+    let fewer = curve.points.iter().filter(|it| it.entries < entries);
+    let highs = fewer.map(|point| point.misses.saturating_add(point.half_width_95.unwrap_or(0)));
+    highs.fold(record.accesses, u64::min)
 }
 
 /// Formats a number of misses in percent of all accesses: with half of the 95 % interval, or as the two ends of the
-/// interval if it is wider than the number.
-fn misses(record: &MissRatioRecord, misses: u64, half_width_95: Option<u64>) -> String {
+/// interval if it is wider than the number. There are at most `most` misses.
+fn misses(record: &MissRatioRecord, most: u64, misses: u64, half_width_95: Option<u64>) -> String {
     let text = percent(record, misses);
     match half_width_95 {
         None => text,
         Some(half) if is_wide(misses, half_width_95) => {
-            let (low, high) = interval(record, misses, half);
+            let (low, high) = interval(most, misses, half);
             format!("{}–{}", percent(record, low), percent(record, high))
         }
         Some(0) if misses == 0 => text,
@@ -191,8 +201,9 @@ fn misses(record: &MissRatioRecord, misses: u64, half_width_95: Option<u64>) -> 
     }
 }
 
-fn cell(record: &MissRatioRecord, point: &MissPoint) -> String {
-    misses(record, point.misses, point.half_width_95)
+fn cell(record: &MissRatioRecord, curve: &PageSizeCurve, point: &MissPoint) -> String {
+    let most = most_misses(record, curve, point.entries);
+    misses(record, most, point.misses, point.half_width_95)
 }
 
 /// Headings and rows of the table: a row for each number of entries, then first touches.
@@ -206,7 +217,7 @@ fn grid(record: &MissRatioRecord) -> (Vec<String>, Vec<Vec<String>>) {
         .map(|index| {
             let entries = record.page_sizes[0].points[index].entries;
             let misses = sizes.clone().map(|curve| {
-                curve.points.get(index).map_or(MISSING.into(), |point| cell(record, point))
+                curve.points.get(index).map_or(MISSING.into(), |point| cell(record, curve, point))
             });
             let mut row = vec![count(entries)];
             row.extend(misses);
@@ -241,16 +252,17 @@ fn figure(record: &MissRatioRecord) -> Figure {
         points.extend(curve.points.iter().filter(|it| it.entries >= 4).map(|point| (curve, point)));
     }
     let mark = |(curve, point): &(&PageSizeCurve, &MissPoint)| {
-        let half = point.half_width_95;
+        let most = most_misses(record, curve, point.entries);
+        let ends = point.half_width_95.map(|half| interval(most, point.misses, half));
         let machine = of_machine(record, point.entries);
         let machine = if machine.is_empty() { machine } else { format!(" ({machine})") };
         Mark {
             x: Some(point.entries as f64),
             series: size(curve),
             value: Some(share(point.misses)),
-            low: half.map(|half| share(interval(record, point.misses, half).0)),
-            high: half.map(|half| share(interval(record, point.misses, half).1)),
-            text: format!("{} %{machine}", cell(record, point)),
+            low: ends.map(|(low, _)| share(low)),
+            high: ends.map(|(_, high)| share(high)),
+            text: format!("{} %{machine}", cell(record, curve, point)),
             ..Mark::default()
         }
     };
@@ -302,6 +314,19 @@ fn figure(record: &MissRatioRecord) -> Figure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// 128 entries leave 400 misses, so that 256 entries cannot leave 700, whatever their sample says.
+    #[test]
+    fn more_entries_miss_no_more() {
+        let point = |entries, misses, half_width_95| MissPoint { entries, misses, half_width_95 };
+        let points = vec![point(64, 600, None), point(128, 400, None), point(256, 350, Some(350))];
+        let curve = PageSizeCurve { points, ..PageSizeCurve::default() };
+        let record = MissRatioRecord { accesses: 1000, ..MissRatioRecord::default() };
+        let most = |entries| most_misses(&record, &curve, entries);
+        assert_eq!([64, 128, 129, 512].map(most), [1000, 600, 400, 400]);
+        assert_eq!(cell(&record, &curve, &curve.points[2]), "0–40.0");
+        assert_eq!(interval(300, 350, 10), (340, 350), "a sample above what is possible stays");
+    }
 
     #[test]
     fn page_sizes_and_shares_are_written_shortly() {

@@ -170,8 +170,31 @@ pub(crate) fn missing_huge_pages(scheme: &Composition, counters: &Counters) -> O
     })
 }
 
-/// Returns a note on a scheme with page sizes from a layout, if it had no layout or could not map
-/// all its pages; otherwise `None`.
+/// Checks that schemes with page sizes from a layout have one: without it, all their pages would be of 4KB,
+/// and their figures those of another scheme. A host never has a layout.
+///
+/// # Errors
+/// The first scheme without a layout.
+pub(crate) fn check_layouts(
+    schemes: &[Composition],
+    memory: &MemoryState,
+) -> Result<(), ConfigError> {
+    let has_none = memory.policy_options().layout.is_none();
+    for scheme in schemes {
+        let problem = if has_none && has_layout(scheme.own, memory) {
+            "its page sizes are those of --layout; expected --layout FILE (docs/layouts.md), or another scheme"
+        } else if scheme.host.is_some_and(|host| has_layout(host, memory)) {
+            "a host's memory has no layout of page sizes; expected another host scheme"
+        } else {
+            continue;
+        };
+        return Err(ConfigError::new(format!("{}: {problem}", scheme.name())).under("scheme"));
+    }
+    Ok(())
+}
+
+/// Returns a note on a scheme with page sizes from a layout, if it could not map all its pages; otherwise
+/// `None`.
 pub(crate) fn missing_laid_out_pages(
     scheme: &Composition,
     memory: &MemoryState,
@@ -181,9 +204,6 @@ pub(crate) fn missing_laid_out_pages(
         return None;
     }
     let name = scheme.name();
-    if memory.policy_options().layout.is_none() {
-        return Some(format!("{name}: all pages are of 4KB: no --layout says otherwise"));
-    }
     let missing = counters.get("layout_missing").filter(|missing| *missing > 0.0)?;
     let pages = counters.get("layout_pages").unwrap_or(0.0);
     Some(format!(
@@ -331,6 +351,28 @@ mod tests {
     }
 
     #[test]
+    fn a_scheme_of_laid_out_pages_needs_a_layout() {
+        let mut memory = MemoryState::default();
+        let problem = |names: &str, memory: &MemoryState| {
+            let found = check_layouts(&Composition::list(names).unwrap(), memory);
+            found.err().map(|error| error.to_string())
+        };
+        let expected = "scheme: layout: its page sizes are those of --layout; expected --layout FILE \
+                        (docs/layouts.md), or another scheme";
+        assert_eq!(problem("4k,layout", &memory).as_deref(), Some(expected));
+        assert!(problem("layout+thp", &memory).unwrap().starts_with("scheme: layout+thp: its"));
+        assert_eq!(problem("4k,thp+4k,scripted", &memory), None);
+        memory.policies.layout = Some(perforate_os::LaidOut {
+            layout: PageLayout::new(Vec::new()),
+            ..Default::default()
+        });
+        assert_eq!(problem("layout,layout+thp", &memory), None);
+        let expected = "scheme: 4k+layout: a host's memory has no layout of page sizes; expected another \
+                        host scheme";
+        assert_eq!(problem("4k+layout", &memory).as_deref(), Some(expected));
+    }
+
+    #[test]
     fn the_ideal_scheme_has_a_note_only_on_what_it_lacks() {
         let note = |schemes: &str, options: &[(&str, &str)]| {
             note_on_ideal(&Composition::list(schemes).unwrap(), &read(options).1)
@@ -364,8 +406,6 @@ mod tests {
             missing_laid_out_pages(&scheme, memory, &counters)
         };
         let mut memory = MemoryState::default();
-        let none = "layout: all pages are of 4KB: no --layout says otherwise";
-        assert_eq!(laid_out("layout", &memory, 0, 0).as_deref(), Some(none));
         assert_eq!(laid_out("thp", &memory, 0, 5), None);
         memory.policies.layout = Some(perforate_os::LaidOut {
             layout: PageLayout::new(Vec::new()),

@@ -2,6 +2,7 @@
 
 use perforate_config::{ConfigError, Key, OptionTexts, Table};
 
+use crate::idle_options::check_layouts;
 use crate::{
     Composition, Machine, MeasuringOptions, MemoryOptions, MemoryState, PlacementOptions,
     ProcessorOptions, SimError, Snapshots, Workload,
@@ -68,11 +69,13 @@ impl RunSpec {
         schemes: Vec<Composition>,
         snapshots: Snapshots<'_>,
     ) -> Result<ResolvedRun, SimError> {
+        let memory = self.memory.resolve(snapshots)?;
+        check_layouts(&schemes, &memory)?;
         Ok(ResolvedRun {
             workload: Workload::new(workload, &self.placement),
             machine,
             schemes,
-            memory: self.memory.resolve(snapshots)?,
+            memory,
             processors: self.placement.processors(),
             seed: self.placement.seed.get(),
             measuring: self.measuring.clone(),

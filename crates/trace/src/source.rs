@@ -43,6 +43,9 @@ pub struct SourceMetadata {
     /// Number of instructions of the program before the first recorded one.
     #[serde(skip_serializing_if = "is_zero")]
     pub instructions_skipped: u64,
+    /// Number of programs that run at the same time as the first one, and whose instructions count as well.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub programs_beside: u64,
     /// Limit or request that ended the recording; `None` if the program ended, or if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped_by: Option<StoppedBy>,

@@ -129,7 +129,7 @@ fn around(places: &[Place], process: u32, address: u64) -> (Place, bool) {
     }
     let start = before.map_or(0, |place| place.bytes.end);
     let end = places.get(next).filter(is_own).map_or(u64::MAX, |place| place.bytes.start);
-    let gap = Place { process, name: String::new(), kind: AreaKind::Anonymous, bytes: start..end };
+    let gap = Place { process, name: String::new(), kind: AreaKind::Unknown, bytes: start..end };
     (gap, false)
 }
 

@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use perforate_config::{Count, suggestion};
 use perforate_experiment::{Experiment, ExperimentOptions, Shard, Unstated};
 
-use crate::output::print;
+use crate::output::{described, print};
 pub use run::ExperimentRun;
 
 /// Tables and figures of the papers, with the papers' numbers beside ours.
@@ -254,8 +254,8 @@ fn in_groups(groups: &[String]) -> Result<Vec<Experiment>, Failure> {
 pub fn list(experiments: &[Experiment]) -> String {
     let mut text = "Experiments (perforate experiment run NAME)\n".to_owned();
     for experiment in experiments {
-        text += &format!("  {:<27} {}\n", experiment.name, experiment.title);
-        text += &format!("  {:<27} source: {}\n", "", experiment.source);
+        text += &described("  ", &experiment.name, 27, &experiment.title);
+        text += &described("  ", "", 27, &format!("source: {}", experiment.source));
     }
     text
 }

@@ -283,7 +283,7 @@ fn samples_of_the_kernel_are_counted() {
     place.write("samples.txt", user.chain([kernel.into()]).collect::<String>());
     let words = ["advise", "--samples", "samples.txt"];
     let text = place.succeeds(&words);
-    assert!(text.starts_with("Look at anon 7f0000000000 first: 100.0 %"), "{text}");
+    assert!(text.starts_with("Look at unknown 7f0000000000 first: 100.0 %"), "{text}");
     assert!(text.contains("1 sample of the kernel's memory not ranked"), "{text}");
     let evidence = &json(&place.succeeds(&[&words[..], &["--json"]].concat()))[0]["evidence"];
     assert_eq!((&evidence["samples"], &evidence["kernel_samples"]), (&100.into(), &1.into()));

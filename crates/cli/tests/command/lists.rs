@@ -39,6 +39,7 @@ fn every_list_alone_and_all_together() {
         let list = place.succeeds(&["list", what]);
         assert!(all.contains(&list), "{what}");
         assert!(list.matches("(default)").count() <= 1, "{list}");
+        assert!(list.lines().all(|line| line.chars().count() <= 100), "{list}");
         for word in words {
             assert!(list.contains(word), "{word} is not in\n{list}");
         }
@@ -61,6 +62,8 @@ fn the_documented_options_are_those_there_are() {
     let place = Place::new();
     let lists = ["options", "ageing", "perforation", "segment", "superpages"];
     let listed = lists.map(|what| place.succeeds(&["list", what])).join("\n");
+    assert!(listed.lines().all(|line| line.chars().count() <= 100), "{listed}");
+    assert!(listed.contains("\n  seed=N                                 Seed of"), "{listed}");
     assert_documented("options.md", &listed);
 }
 

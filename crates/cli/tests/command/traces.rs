@@ -42,6 +42,21 @@ fn a_workload_as_a_trace_runs_as_the_workload_does() {
     }
 }
 
+/// `--instructions` counts what the program does after its set-up; the output says how much is set-up.
+#[test]
+fn a_converted_workload_says_how_much_is_set_up() {
+    let place = Place::new();
+    let convert = ["trace", "convert", "store:keys=1k,live=60%", "--instructions", "1000"];
+    let text = place.succeeds(&[&convert[..], &["-o", "store.csv"]].concat());
+    let number = |text: &str| text.split(' ').next().unwrap().parse::<u64>().unwrap();
+    let (_, all) = text.split_once("store.csv: ").unwrap();
+    let (_, setup) = text.split_once("note: the first ").expect(&text);
+    assert_eq!(number(all) - number(setup), 1000, "{text}");
+    assert!(setup.contains(" are the program's set-up, which --instructions does not count\n"));
+    let plain = ["trace", "convert", "random:size=1M", "--instructions", "1000", "-o", "r.csv"];
+    assert!(!place.succeeds(&plain).contains("set-up"));
+}
+
 #[test]
 fn head_shows_events_and_instructions_in_words() {
     let place = Place::new();

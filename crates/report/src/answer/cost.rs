@@ -166,8 +166,8 @@ pub(super) fn few_windows(comparison: &Comparison<'_>) -> Option<Sentence> {
     ))
 }
 
-/// Returns a phrase for the executed section of a program whose recording was cut off; `None` for complete
-/// recordings.
+/// Returns a phrase for the executed section of a program, or of several that run at the same time, whose
+/// recording was cut off; `None` for complete recordings.
 fn part_of_program(comparison: &Comparison<'_>) -> Option<String> {
     let run = comparison.schemes[comparison.reference].first();
     let recording = run.config.get("workload")?;
@@ -181,9 +181,23 @@ fn part_of_program(comparison: &Comparison<'_>) -> Option<String> {
         place.get(key).and_then(serde_json::Value::as_u64).unwrap_or(0)
     };
     let passed_over = count(&run.config, "skipped_instructions");
-    Some(match count(recording, "instructions_skipped").saturating_add(passed_over) {
-        0 => format!("in its first {instructions} instructions"),
-        skipped => format!("in {instructions} instructions after its first {}", rounded(skipped)),
+    let skipped = count(recording, "instructions_skipped").saturating_add(passed_over);
+    // Programs that run at the same time are counted together.
+    let of_programs = match count(recording, "programs_beside") {
+        0 => None,
+        1 => Some("of both programs".to_owned()),
+        others => Some(format!("of all {} programs", others.saturating_add(1))),
+    };
+    Some(match (of_programs, skipped) {
+        (None, 0) => format!("in its first {instructions} instructions"),
+        (None, _) => {
+            format!("in {instructions} instructions after its first {}", rounded(skipped))
+        }
+        (Some(programs), 0) => format!("in the first {instructions} instructions {programs}"),
+        (Some(programs), _) => {
+            let skipped = rounded(skipped);
+            format!("in {instructions} instructions {programs} after their first {skipped}")
+        }
     })
 }
 

@@ -98,6 +98,28 @@ pub(super) fn ours_shown(claim: &ClaimRecord) -> Option<f64> {
     claim.ours_least.or(claim.ours).map(|value| claim.show.shown(value))
 }
 
+/// Says by how much our value misses the bound or range of a claim that counts as reproduced only because of
+/// its tolerance; `None` for other claims, and if the values look equal as text.
+pub(super) fn slack_text(claim: &ClaimRecord) -> Option<String> {
+    let (ours, bound) = (claim.ours?, claim.paper?);
+    let (low, high) = match claim.relation.as_str() {
+        "≥" => (Some(bound), None),
+        "≤" => (None, Some(bound)),
+        "range" => (Some(bound), claim.paper_high),
+        _ => return None,
+    };
+    let (bound, side) = match (low, high) {
+        (Some(low), _) if ours < low => (low, "below"),
+        (_, Some(high)) if ours > high => (high, "above"),
+        _ => return None,
+    };
+    let is_told =
+        claim.verdict == Verdict::Reproduced && claim.show.text(ours) != claim.show.text(bound);
+    let tolerance = claim.tolerance.filter(|_| is_told)?;
+    let [by, tolerance] = [(ours - bound).abs(), tolerance].map(|size| claim.show.size_text(size));
+    Some(format!("{by} {side} {}, within the tolerance of {tolerance}", claim.show.text(bound)))
+}
+
 /// Returns the experiment file's note on the interpretation of the claim; `None` if there is no note.
 pub(super) fn note_text(claim: &ClaimRecord) -> Option<&str> {
     claim.note.as_deref().map(str::trim).filter(|text| !text.is_empty())
@@ -140,6 +162,32 @@ mod tests {
         assert_eq!(ours_text(&claim(range)), "+1.00 % to +20.0 %");
         assert_eq!(paper_text(&claim(r#","paper":null"#)), MISSING);
         assert_eq!(ours_text(&claim("")), MISSING);
+    }
+
+    /// A bound that is kept only within the claim's tolerance says so, in points for shares and gains.
+    #[test]
+    fn a_bound_that_is_missed_says_by_how_much() {
+        let slack = |more: &str| slack_text(&claim(more));
+        let least = r#","relation":"≥","paper":1.0,"tolerance":0.01,"ours":0.994"#;
+        let expected = "0.60 points below 0 %, within the tolerance of 1.00 points";
+        assert_eq!(slack(least).as_deref(), Some(expected));
+        let most = r#","relation":"≤","paper":1.0,"tolerance":0.01,"ours":1.002"#;
+        let expected = "0.20 points above 0 %, within the tolerance of 1.00 points";
+        assert_eq!(slack(most).as_deref(), Some(expected));
+        let range =
+            r#","relation":"range","paper":1.1,"paper_high":1.2,"tolerance":0.05,"ours":1.21"#;
+        assert!(slack(range).unwrap().starts_with("1.00 points above +20.0 %"));
+        for none in [
+            r#","relation":"≥","paper":1.0,"tolerance":0.01,"ours":1.0"#,
+            r#","relation":"≥","paper":1.0,"tolerance":0.01,"ours":0.9999999"#,
+            r#","relation":"≤","paper":1.0,"tolerance":0.01,"ours":0.9"#,
+            r#","relation":"=","paper":1.0,"tolerance":0.01,"ours":0.994"#,
+            r#","relation":"range","paper":1.1,"paper_high":1.2,"tolerance":0.05,"ours":1.15"#,
+        ] {
+            assert_eq!(slack(none), None, "{none}");
+        }
+        let missed = ClaimRecord { verdict: Verdict::NotReproduced, ..claim(least) };
+        assert_eq!(slack_text(&missed), None, "the verdict says that it is missed");
     }
 
     #[test]

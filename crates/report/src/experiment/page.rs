@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use perforate_records::{ClaimRecord, ExperimentRecord, ExperimentResults, Vocabulary, word};
 use perforate_types::counted;
 
-use super::claim::{explanation_text, note_text, range_text};
+use super::claim::{explanation_text, note_text, range_text, slack_text};
 use super::headline::headline;
 use super::summary::{claim_cells, sections, summary};
 use super::tally::{Tally, claims};
@@ -232,7 +232,9 @@ fn claims_of(result: &ExperimentRecord) -> Grid {
     let row = |claim: &ClaimRecord| {
         let range = range_text(claim);
         let explanation = explanation_text(claim);
-        let remarks = [range.as_deref(), note_text(claim), explanation.as_deref()];
+        let slack = slack_text(claim).map(|text| format!("Ours is {text}."));
+        let remarks =
+            [slack.as_deref(), range.as_deref(), note_text(claim), explanation.as_deref()];
         let remarks: Vec<&str> = remarks.into_iter().flatten().collect();
         let mut row = claim_cells(claim, &remarks.join(" "));
         row.push(Cell::prose(&claim.source, ""));

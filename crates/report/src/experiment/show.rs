@@ -2,7 +2,7 @@
 
 use perforate_records::{AxisForm, Show};
 
-use crate::format::{MISSING, compact, exact, times};
+use crate::format::{MISSING, compact, exact, ratio_with, times};
 use crate::html::{Cell, Heading};
 
 /// Scale, format and unit of values in one notation, such as percent, gain or ratio.
@@ -36,6 +36,9 @@ pub(super) trait Written: Copy {
         value.map_or_else(|| MISSING.to_owned(), |value| self.text(value))
     }
 
+    /// Writes the size of a difference between two values; differences of percentages are in points.
+    fn size_text(self, size: f64) -> String;
+
     fn cell(self, value: Option<f64>) -> Cell {
         Cell::value(value.map(|value| self.shown(value)), self.notation().write)
     }
@@ -57,6 +60,13 @@ impl Written for Show {
             Self::Gain => notation(|value| (value - 1.0) * 100.0, gain, " %", "gain in %"),
             Self::Ratio => notation(|value| value, times, "×", "×"),
             Self::Number => notation(|value| value, number, "", ""),
+        }
+    }
+
+    fn size_text(self, size: f64) -> String {
+        match self {
+            Self::Percent | Self::Gain => format!("{} points", ratio_with(size * 100.0, 2)),
+            Self::Ratio | Self::Number => number(size),
         }
     }
 }

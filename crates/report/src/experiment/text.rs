@@ -6,13 +6,14 @@ use perforate_records::{
 
 use super::claim::{
     between, explanation_text, interval_text, look, note_text, ours_text, paper_text, range_text,
+    slack_text,
 };
 use super::headline::headline;
 use super::show::Written;
 use super::tally::{KindTally, PaperTally, Tally, claims, kinds, papers, tested};
 use super::{agreement_text, joint, place_text, statistics_text};
 use crate::format::MISSING;
-use crate::text::{Column, ColumnOf, blocks, cut, rows, wrapped};
+use crate::text::{Column, ColumnOf, blocks, rows, wrapped};
 
 /// Indentation of lines that belong to a claim, in characters.
 const INDENT: usize = 10;
@@ -20,7 +21,8 @@ const INDENT: usize = 10;
 const ROWS: usize = 24;
 /// Maximum number of experiments whose curves are printed. Of more experiments, only the claims are printed.
 const MOST_IN_FULL: usize = 3;
-/// Maximum width of the label of a curve or of a place, in characters.
+/// Width at which the labels of curves and places are broken in headings, in characters. None is cut, since
+/// labels may differ at their end only.
 const LABEL: usize = 24;
 
 /// Returns the claims of experiments with their verdicts as text, at most `columns` (at least 100) characters
@@ -163,23 +165,23 @@ fn curves_table(
     }
     let stride = places.len().div_ceil(ROWS);
     let places: Vec<&PointRecord> = places.into_iter().step_by(stride).collect();
-    let place_text = |place: &&PointRecord| cut(&place_text(result, place), LABEL);
-    let axis = cut(&result.axis_label, LABEL);
+    let place_text = |place: &&PointRecord| place_text(result, place);
+    let labels = |cells| Column::texts_under(LABEL, &result.axis_label, cells);
     let blocks = if curves.len() > places.len() {
-        let labels = curves.iter().map(|curve| curve.label.clone()).collect();
+        let labels = labels(curves.iter().map(|curve| curve.label.clone()).collect());
         let column = |place: &&PointRecord| {
             let cells = curves.iter().map(|curve| cell(curve, place)).collect();
             Column::broken_at(LABEL, &place_text(place), cells)
         };
         let all: Vec<Column> = places.iter().map(column).collect();
-        blocks(&Column::texts(&axis, labels), &all, columns)
+        blocks(&labels, &all, columns)
     } else {
         let column = |curve: &&CurveRecord| {
             let cells = places.iter().map(|place| cell(curve, place)).collect();
-            Column::broken_at(LABEL, &cut(&curve.label, LABEL), cells)
+            Column::broken_at(LABEL, &curve.label, cells)
         };
         let all: Vec<Column> = curves.iter().map(column).collect();
-        blocks(&Column::texts(&axis, places.iter().map(place_text).collect()), &all, columns)
+        blocks(&labels(places.iter().map(place_text).collect()), &all, columns)
     };
     let title = if title.is_empty() { "\n".to_owned() } else { format!("\n{title}\n") };
     title + &blocks.join("\n")
@@ -212,6 +214,9 @@ fn claim_text(claim: &ClaimRecord, columns: usize, with_note: bool) -> String {
     let ours = format!("ours {}{interval}", ours_text(claim));
     let paper = format!("paper {}", paper_text(claim));
     text += &format!("{margin}{paper:<20}  {ours:<30}  {}\n", look(claim.verdict).0);
+    if let Some(slack) = slack_text(claim) {
+        text += &wrapped(&margin, &slack, columns);
+    }
     if let Some(range) = range_text(claim) {
         text += &wrapped(&margin, &range, columns);
     }

@@ -133,10 +133,15 @@ pub(crate) fn blocks(labels: &Column, all: &[Column], width: usize) -> Vec<Strin
 /// Wraps text at `width` characters. The first line begins with `lead`, the other lines are indented by its
 /// width. Returns an empty text for an empty text.
 pub fn wrapped(lead: &str, text: &str, width: usize) -> String {
+    hanging(lead, text, lead.width(), width)
+}
+
+/// Wraps text as [`wrapped`] does, but indents all lines after the first by `margin` characters.
+pub fn hanging(lead: &str, text: &str, margin: usize, width: usize) -> String {
     if text.is_empty() {
         return String::new();
     }
-    let margin = " ".repeat(lead.width());
+    let margin = " ".repeat(margin);
     let options = Options::new(width)
         .break_words(false)
         .word_splitter(textwrap::WordSplitter::NoHyphenation)
@@ -175,6 +180,7 @@ mod tests {
         assert_eq!(wrapped("", "one two three", 8), "one two\nthree\n");
         assert_eq!(wrapped("a ", "b c d", 5), "a b c\n  d\n");
         assert_eq!(wrapped("a ", "longer than", 5), "a longer\n  than\n");
+        assert_eq!(hanging("name  ", "one two three", 1, 10), "name  one\n two three\n");
     }
 
     #[test]

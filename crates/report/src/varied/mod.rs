@@ -63,6 +63,8 @@ struct Row<'a> {
     varied: Varied<'a>,
     scheme: &'a str,
     colour: &'static str,
+    /// Runs of the scheme with these values, one per seed.
+    runs: &'a SchemeRuns<'a>,
     spread: Option<Spread>,
     /// IPC with the operating system's work included, because some options move costs into that work; `None`
     /// if unknown.
@@ -93,7 +95,7 @@ struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    fn of(found: &[Comparison<'a>]) -> Option<Self> {
+    fn of(found: &'a [Comparison<'a>]) -> Option<Self> {
         let (key, second_key) = varied_keys(found)?;
         let is_timed = found.iter().any(Comparison::is_timed);
         let quantity = if is_timed { Quantity::SPEED } else { Quantity::WALKS };
@@ -111,21 +113,14 @@ impl<'a> Table<'a> {
                 other.is_some_and(|other| other.second == varied.second)
             })?;
             for scheme in &comparison.schemes {
-                let spread = scheme.spread(quantity.of);
-                let over = |base: &SchemeRuns<'_>| {
-                    let below = base.spread(quantity.of)?.median;
-                    let mean = (below > 0.0).then_some(spread?.median / below)?;
-                    let is_same = std::ptr::eq(base, scheme);
-                    let speed = scheme.speed_over(base).filter(|_| is_timed && !is_same);
-                    let half_width_95 = speed.and_then(|speed| speed.half_width_95);
-                    Some(Interval { mean, half_width_95 })
-                };
+                let over = |base: &SchemeRuns<'_>| ratio(scheme, base, quantity);
                 let of_first_value = of_first.schemes.iter().find(|one| one.name == scheme.name);
                 rows.push(Row {
                     varied,
                     scheme: scheme.name,
                     colour: scheme.colour,
-                    spread,
+                    runs: scheme,
+                    spread: scheme.spread(quantity.of),
                     with_work: median(comparison, scheme.name, Quantity::WITH_WORK),
                     over_first_value: of_first_value.and_then(over),
                     over_first_scheme: over(&comparison.schemes[0]),
@@ -370,6 +365,20 @@ impl<'a> Table<'a> {
         };
         self.schemes().into_iter().map(grid).collect::<Vec<_>>().join("\n")
     }
+}
+
+/// Returns the medians of a quantity of `runs` and of `base` as a ratio, with an interval for the variation
+/// between seeds, and of speeds within runs; `None` if a median is unknown or that of `base` is 0. A scheme
+/// compared with itself has no interval.
+fn ratio(runs: &SchemeRuns<'_>, base: &SchemeRuns<'_>, quantity: Quantity) -> Option<Interval> {
+    let below = base.spread(quantity.of)?.median;
+    let mean = (below > 0.0).then_some(runs.spread(quantity.of)?.median / below)?;
+    let interval = match quantity.is_speed() {
+        true => runs.speed_over(base),
+        false => runs.ratio_over(base, quantity.of),
+    };
+    let interval = interval.filter(|_| !std::ptr::eq(base, runs));
+    Some(Interval { mean, half_width_95: interval.and_then(|one| one.half_width_95) })
 }
 
 /// Width in characters at which the heading of the column of values is broken.

@@ -339,6 +339,12 @@ fn the_first_sentence_says_that_the_recording_ended_early() {
     );
     let later = text(json!({"is_cut_off": true, "instructions_skipped": 3_000_000}));
     assert!(later.contains("In 12k instructions after its first 3M with 4KB"), "{later}");
+    let both = text(json!({"is_cut_off": true, "programs_beside": 1}));
+    assert!(both.contains("In the first 12k instructions of both programs with 4KB"), "{both}");
+    let three =
+        text(json!({"is_cut_off": true, "programs_beside": 2, "instructions_skipped": 3_000_000}));
+    let expected = "In 12k instructions of all 3 programs after their first 3M with 4KB";
+    assert!(three.contains(expected), "{three}");
     assert!(text(json!({})).contains("With 4KB pages, free address"));
     let whole = text(json!({"is_cut_off": false, "instructions_skipped": 3_000_000}));
     assert!(whole.contains("With 4KB pages, free address"), "{whole}");

@@ -315,6 +315,47 @@ fn a_table_for_the_terminal() {
     }
 }
 
+/// Labels that differ at their end only stay apart, in headings and beside rows.
+#[test]
+fn long_labels_of_a_table_are_broken_not_cut() {
+    let long = ["key-value store: a trace of zeus", "key-value store: a trace of redis"];
+    let curve = |label: &&str| json!({"name": label, "label": label, "show": "ratio"});
+    let places = ["a", "b", "c"].map(|end| format!("entries of the second-level TLB, {end}"));
+    let text = |curves: &[&str]| {
+        let mut records = records::Records::new(
+            "x/y",
+            json!({"title": "t", "axis_label": "what translates the misses, and how",
+                "curves": curves.iter().map(curve).collect::<Vec<_>>()}),
+        );
+        for curve in curves {
+            for place in &places {
+                let point = json!({"curve": curve, "place": place, "on_axis": true, "value": 0.5});
+                records = records.point(point);
+            }
+        }
+        experiments_table(&read(&records.text()), 80)
+    };
+    let of_columns = text(&long);
+    for end in ["of zeus", "of redis"] {
+        let headings = format!(
+            "\n{:<34}{:>26}\n{:<34}{end:>26}\n",
+            "what translates the misses, and", "key-value store: a trace", "how"
+        );
+        assert!(of_columns.contains(&headings), "{of_columns}");
+    }
+    let last = format!("\nentries of the second-level TLB, c{:>26}\n", "0.50×");
+    assert!(of_columns.contains(&last), "{of_columns}");
+    let of_rows = text(&[&long[..], &["third", "fourth"]].concat());
+    assert!(of_rows.contains("\nkey-value store: a trace of redis  "), "{of_rows}");
+    assert!(of_rows.contains("level TLB, c\n"), "{of_rows}");
+    for text in [of_columns, of_rows] {
+        assert!(
+            !text.contains('…') && text.lines().all(|line| line.chars().count() <= 80),
+            "{text}"
+        );
+    }
+}
+
 #[test]
 fn curves_stand_under_the_titles_of_their_charts() {
     let curve = |name: &str, label: &str| json!({"name": name, "label": label, "show": "ratio"});

@@ -86,6 +86,7 @@ impl TraceReader {
             has_branches: metadata.has_branches,
             setup_until: None,
             is_cut_off: metadata.is_cut_off,
+            programs_beside: 0,
             instructions_skipped: metadata.instructions_skipped,
             stopped_by: metadata.stopped_by,
             accesses_unmapped: metadata.accesses_unmapped,

@@ -121,6 +121,7 @@ fn metadata(sources: &[Box<dyn Source>]) -> SourceMetadata {
         // Each program sets up while others run.
         setup_until: None,
         is_cut_off: all().any(|it| it.is_cut_off),
+        programs_beside: sources.len() as u64 - 1,
         // Each program has its own start.
         instructions_skipped: 0,
         stopped_by: all().find_map(|it| it.stopped_by),
