@@ -21,8 +21,6 @@ pub(super) struct Access {
     is_store: bool,
     /// The load takes its data from an older store (store-to-load forwarding).
     is_forwarded: bool,
-    /// It was begun on a wrong path, before its instruction was dispatched.
-    is_ahead: bool,
     /// Cache level that supplied the line that arrived last.
     from: u8,
     /// Cache lines of the load that have not arrived.
@@ -35,12 +33,12 @@ pub(super) struct Access {
     store: u32,
     /// Access that the same instruction made before this one, or [`NONE`].
     next: u32,
-    /// Cycle at which the virtual address is known.
+    /// Cycle at which the virtual address is known; 0 before, and [`UNKNOWN`] if the access was begun on a wrong
+    /// path, before its instruction is dispatched.
     issue: u64,
     translated: u64,
+    /// Cycle at which the lines that have arrived so far are there.
     done: u64,
-    /// Cycle at which the load has its data by what was begun on a wrong path; 0 if that is not known.
-    ahead: u64,
     /// Cycle until which the line that arrived last waited for an MSHR, or at which the forwarding store had
     /// its data.
     waited_until: u64,
@@ -109,8 +107,8 @@ impl Accesses {
     /// been begun before, and the access that the same instruction made before this one, or [`NONE`].
     pub(super) fn begin_ahead(&mut self, id: u32) -> (Option<Translated>, u32) {
         let access = &mut self.all[id];
-        let is_new = std::mem::replace(&mut access.is_ahead, true);
-        ((!is_new).then_some(access.translated_by), access.next)
+        let was_begun = std::mem::replace(&mut access.issue, UNKNOWN) == UNKNOWN;
+        ((!was_begun).then_some(access.translated_by), access.next)
     }
 
     /// Cycle at which the loads in the list that begins with `first` have their data, as far as they were begun on a
@@ -120,7 +118,7 @@ impl Accesses {
         while id != NONE {
             let access = &self.all[id];
             if !access.is_store {
-                there = if access.ahead == 0 { UNKNOWN } else { access.ahead.max(there) };
+                there = if access.done == 0 { UNKNOWN } else { access.done.max(there) };
             }
             id = access.next;
         }
@@ -129,7 +127,8 @@ impl Accesses {
 
     /// Notes that the data of a load that was begun on a wrong path come at cycle `time`.
     pub(super) fn comes_ahead(&mut self, id: u32, time: u64) {
-        self.all[id].ahead = time;
+        let done = &mut self.all[id].done;
+        *done = time.max(*done);
     }
 
     /// Appends to `timeline` the intervals of an access, from the cycle at which its address is known:
@@ -305,9 +304,14 @@ impl Core {
         access.line.data = data.used();
         let Shared { memory, agenda } = &mut *self.shared;
         let level = self.levels.l1d;
-        let waiter = if further.count == 0 { Waiter::LineAhead(id) } else { Waiter::Nobody };
-        let known = memory.access(agenda, level, (data, number), time, waiter);
-        access.ahead = known.filter(|_| further.count == 0).unwrap_or(0);
+        if further.count == 0 {
+            let waiter = Waiter::LineAhead(id);
+            if let Some(done) = memory.access(agenda, level, (data, number), time, waiter) {
+                access.done = done;
+            }
+            return;
+        }
+        memory.access(agenda, level, (data, number), time, Waiter::Nobody);
         for place in 0..further.count {
             let data = &mut self.accesses.further[further.first.wrapping_add(place.into())];
             let line = (*data, number + 1 + u64::from(place));
