@@ -171,7 +171,8 @@ pub(crate) fn missing_huge_pages(scheme: &Composition, counters: &Counters) -> O
 }
 
 /// Checks that schemes with page sizes from a layout have one: without it, all their pages would be of 4KB,
-/// and their figures those of another scheme. A host never has a layout.
+/// and their figures those of another scheme. A host never has a layout. `--scheme all` names the scheme with the
+/// rest, for which a note is enough.
 ///
 /// # Errors
 /// The first scheme without a layout.
@@ -179,7 +180,9 @@ pub(crate) fn check_layouts(
     schemes: &[Composition],
     memory: &MemoryState,
 ) -> Result<(), ConfigError> {
-    let has_none = memory.policy_options().layout.is_none();
+    let names = |name: &str| schemes.iter().any(|scheme| scheme.name() == name);
+    let are_all = perforate_schemes::all().all(|scheme| names(scheme.name));
+    let has_none = memory.policy_options().layout.is_none() && !are_all;
     for scheme in schemes {
         let problem = if has_none && has_layout(scheme.own, memory) {
             "its page sizes are those of --layout; expected --layout FILE (docs/layouts.md), or another scheme"
@@ -193,8 +196,8 @@ pub(crate) fn check_layouts(
     Ok(())
 }
 
-/// Returns a note on a scheme with page sizes from a layout, if it could not map all its pages; otherwise
-/// `None`.
+/// Returns a note on a scheme with page sizes from a layout, if it had no layout or could not map all its pages;
+/// otherwise `None`.
 pub(crate) fn missing_laid_out_pages(
     scheme: &Composition,
     memory: &MemoryState,
@@ -204,6 +207,9 @@ pub(crate) fn missing_laid_out_pages(
         return None;
     }
     let name = scheme.name();
+    if memory.policy_options().layout.is_none() {
+        return Some(format!("{name}: all pages are of 4KB: no --layout says otherwise"));
+    }
     let missing = counters.get("layout_missing").filter(|missing| *missing > 0.0)?;
     let pages = counters.get("layout_pages").unwrap_or(0.0);
     Some(format!(
@@ -362,6 +368,7 @@ mod tests {
         assert_eq!(problem("4k,layout", &memory).as_deref(), Some(expected));
         assert!(problem("layout+thp", &memory).unwrap().starts_with("scheme: layout+thp: its"));
         assert_eq!(problem("4k,thp+4k,scripted", &memory), None);
+        assert_eq!(problem("all", &memory), None);
         memory.policies.layout = Some(perforate_os::LaidOut {
             layout: PageLayout::new(Vec::new()),
             ..Default::default()
@@ -407,6 +414,8 @@ mod tests {
         };
         let mut memory = MemoryState::default();
         assert_eq!(laid_out("thp", &memory, 0, 5), None);
+        let none = "layout: all pages are of 4KB: no --layout says otherwise";
+        assert_eq!(laid_out("layout", &memory, 0, 0).as_deref(), Some(none));
         memory.policies.layout = Some(perforate_os::LaidOut {
             layout: PageLayout::new(Vec::new()),
             name: "x.csv".into(),
