@@ -115,18 +115,13 @@ pub fn notes<S: AsRef<str>>(notes: &[S], columns: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::per_instruction;
+    use super::*;
 
     #[test]
     fn a_trace_without_instructions_has_no_size_per_instruction() {
         assert_eq!(per_instruction(30, 20, ["(", ")"]), "(1.500 per instruction)");
         assert_eq!(per_instruction(530, 0, ["(", ")"]), "");
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
 
     #[test]
     fn descriptions_stand_in_a_column_or_go_on_below() {
