@@ -294,6 +294,7 @@ impl Core {
     }
 
     /// Begins to bring the lines of load `id`, which lies on a wrong path and is translated at cycle `time`.
+    #[inline(never)]
     pub(super) fn read_ahead(&mut self, id: u32, time: u64) {
         let access = &mut self.accesses.all[id];
         let is_late = access.issue > 0 && access.issue <= time;

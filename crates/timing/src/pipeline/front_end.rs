@@ -181,7 +181,7 @@ impl Core {
     }
 
     /// Mispredicted branch whose result is still to become known, and for which the front end waits, if any.
-    #[inline]
+    #[inline(never)]
     pub(super) fn unresolved_branch(&self) -> Option<u64> {
         let FrontEnd { stops, is_mispredicted, .. } = &self.front_end;
         let behind = match stops.front() {

@@ -57,6 +57,7 @@ impl Core {
 
     /// Follows the instructions handed over behind the mispredicted branch that the front end waits for, if any, and
     /// begins their accesses.
+    #[inline(never)]
     pub(super) fn look_ahead(&mut self) {
         let Some(mut path) = self.wrong_path.take() else { return };
         if let Some(branch) = self.unresolved_branch() {
