@@ -3,13 +3,18 @@
 
 use std::ops::Range;
 
-use perforate_types::{Backing, ProcessId, ProgramEvent, RangeMap};
+use perforate_types::{Backing, ProcessId, ProgramEvent, RangeMap, VirtualAddress};
 
 use super::area::{AdvisedArea, AreaPart, WHOLE};
 
 const PAGE_BYTES: u64 = 4096;
 /// Size in bytes from which mappings have numbers, as in `preload_advice/areas.rs`.
 const LEAST_NUMBERED_BYTES: u64 = 2 << 20;
+
+/// Addresses of a mapping. A trace may state any length: it ends with the addresses.
+fn bytes(start: VirtualAddress, length: u64) -> Range<u64> {
+    start.value()..start.value().saturating_add(length)
+}
 
 /// Areas of the first process of a trace that advice can name, from its events up to now.
 ///
@@ -41,14 +46,14 @@ impl AreaNumbers {
         }
         match *event {
             ProgramEvent::Map { start, length, backing, shared, .. } => {
-                self.map(start.value()..start.value() + length, backing, shared);
+                self.map(bytes(start, length), backing, shared);
             }
             ProgramEvent::Unmap { start, length } => {
-                self.mapped.remove(&(start.value()..start.value() + length));
+                self.mapped.remove(&bytes(start, length));
             }
             ProgramEvent::Remap { from, from_length, to, to_length } => {
-                self.mapped.remove(&(from.value()..from.value() + from_length));
-                let to = to.value()..to.value() + to_length;
+                self.mapped.remove(&bytes(from, from_length));
+                let to = bytes(to, to_length);
                 let moved =
                     self.areas.iter_mut().rev().find(|(_, area)| area.start == from.value());
                 if let Some((_, area)) = moved {
@@ -64,7 +69,7 @@ impl AreaNumbers {
                 }
             }
             ProgramEvent::Name { start, length, ref name } => {
-                let end = start.value() + length;
+                let Range { end, .. } = bytes(start, length);
                 match &mut self.program {
                     None => self.program = Some((name.clone(), end)),
                     Some((program, last)) if program == name => *last = end,
@@ -124,7 +129,7 @@ impl AreaNumbers {
 
 #[cfg(test)]
 mod tests {
-    use perforate_types::{Permissions, ThreadId, VirtualAddress};
+    use perforate_types::{Permissions, ThreadId};
 
     use super::*;
 
@@ -147,6 +152,28 @@ mod tests {
 
     fn name(start: u64, length: u64, name: &str) -> ProgramEvent {
         ProgramEvent::Name { start: VirtualAddress::new(start), length, name: name.into() }
+    }
+
+    /// A trace may state lengths beyond the last address.
+    #[test]
+    fn mappings_end_with_the_addresses() {
+        let mut numbers = AreaNumbers::default();
+        let start = VirtualAddress::new(u64::MAX - 4095);
+        for event in [
+            map(start.value(), 1 << 30, Backing::Anonymous, false),
+            name(start.value(), 1 << 30, "/bin/x"),
+            ProgramEvent::Remap {
+                from: start,
+                from_length: 1 << 30,
+                to: start,
+                to_length: 1 << 30,
+            },
+            ProgramEvent::Unmap { start, length: 1 << 30 },
+        ] {
+            numbers.on_event(&event);
+        }
+        assert!(numbers.mapped.is_empty());
+        assert_eq!(numbers.program, Some(("/bin/x".into(), u64::MAX)));
     }
 
     const MB: u64 = 1 << 20;
