@@ -103,14 +103,6 @@ impl Accesses {
         self.all.push(access)
     }
 
-    /// Notes that an access on a wrong path is begun. Returns the translation that it waits for, or `None` if it has
-    /// been begun before, and the access that the same instruction made before this one, or [`NONE`].
-    pub(super) fn begin_ahead(&mut self, id: u32) -> (Option<Translated>, u32) {
-        let access = &mut self.all[id];
-        let was_begun = std::mem::replace(&mut access.issue, UNKNOWN) == UNKNOWN;
-        ((!was_begun).then_some(access.translated_by), access.next)
-    }
-
     /// Cycle at which the loads in the list that begins with `first` have their data, as far as they were begun on a
     /// wrong path; [`UNKNOWN`] if it is not known.
     pub(super) fn there_ahead(&self, first: u32) -> u64 {
@@ -288,6 +280,25 @@ impl Core {
                 self.translation.request(&mut self.shared, translated_by, request)
             {
                 self.translated(id, translated);
+            }
+            id = next;
+        }
+    }
+
+    /// Requests the translations of an instruction's accesses on a wrong path at cycle `time`, unless that has been
+    /// done. `first` is the head of the list of accesses.
+    pub(super) fn start_ahead(&mut self, first: u32, time: u64) {
+        let mut id = first;
+        while id != NONE {
+            let access = &mut self.accesses.all[id];
+            let (translated_by, next) = (access.translated_by, access.next);
+            let was_begun = std::mem::replace(&mut access.issue, UNKNOWN) == UNKNOWN;
+            let request = Request::new(time, Waiter::Ahead(id));
+            if !was_begun
+                && let Some(translated) =
+                    self.translation.request(&mut self.shared, translated_by, request)
+            {
+                self.read_ahead(id, translated);
             }
             id = next;
         }

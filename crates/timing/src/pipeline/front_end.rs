@@ -190,8 +190,8 @@ impl Core {
             None => is_mispredicted.then_some(self.instructions.handed),
         };
         let branch = behind? - 1;
-        let is_unknown = self.instructions.entries[branch].result == UNKNOWN;
-        (branch < self.instructions.next && is_unknown).then_some(branch)
+        let is_unresolved = self.instructions.result_of(branch).is_none();
+        (branch < self.instructions.next && is_unresolved).then_some(branch)
     }
 
     /// Earliest cycle at which the fetch of the next instruction can make progress, if known.

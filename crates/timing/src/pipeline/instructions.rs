@@ -179,7 +179,7 @@ pub(crate) struct Registers {
 
 impl Registers {
     /// Registers that no instruction has written: their values are available from the start.
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { ready: [0; 256], writers: [NONE; 256] }
     }
 
@@ -187,11 +187,6 @@ impl Registers {
     pub(super) fn at(&self, register: u8) -> Register {
         let register = usize::from(register);
         Register { ready: self.ready[register], writer: self.writers[register] }
-    }
-
-    /// Ready cycles of all registers.
-    pub(super) fn all_ready(&self) -> [u64; 256] {
-        self.ready
     }
 
     /// Makes instruction `number` the writer of its destination registers, available from cycle `ready` on.
@@ -242,10 +237,10 @@ impl Instructions {
             [core.reorder_buffer_entries, core.fetch_queue_entries].map(u64::from);
         // Before it is dispatched, an instruction may have to be fetched: time does not go on without as many
         // instructions as the fetch queue holds.
+        let handed_early = fetch_queue.max(BATCH);
         let on_wrong_path = if follows_wrong_path { reorder_buffer } else { 0 };
-        let handed_early = fetch_queue.max(BATCH).max(on_wrong_path);
         // On the critical path, in the reorder buffer, not dispatched.
-        let kept = TRACED + reorder_buffer + handed_early + BATCH + 1;
+        let kept = TRACED + reorder_buffer + handed_early.max(on_wrong_path) + BATCH + 1;
         let length = kept.next_power_of_two() as usize;
         assert!(
             length <= 1 << (u32::BITS - SOURCE_BITS),

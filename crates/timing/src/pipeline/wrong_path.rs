@@ -7,8 +7,8 @@
 //! next branch that is mispredicted may wait, and its path is followed in the same way.
 
 use super::demands::SERIALIZES;
+use super::instructions::Registers;
 use super::*;
-use crate::translation::Request;
 
 /// Instructions followed behind one mispredicted branch.
 #[derive(Clone, Debug)]
@@ -20,8 +20,8 @@ pub(super) struct WrongPath {
     demand: u32,
     /// Cycles of dispatch, if the branch had been predicted right.
     dispatch: InOrder,
-    /// Cycle from which each register has the value that the next instruction on the path reads, or [`UNKNOWN`].
-    ready: [u64; 256],
+    /// Registers as the next instruction on the path reads them.
+    registers: Registers,
     /// Loads that may still be begun, of `most_loads`.
     loads_left: u32,
     most_loads: u32,
@@ -35,7 +35,7 @@ impl WrongPath {
             next: 0,
             demand: 0,
             dispatch: InOrder::new(config.core.width),
-            ready: [0; 256],
+            registers: Registers::new(),
             loads_left: 0,
             most_loads: config.core.load_queue_entries,
         };
@@ -74,7 +74,7 @@ impl Core {
         (path.branch, path.next) = (branch, branch + 1);
         path.demand = self.demands.next_place();
         path.dispatch.pass(self.instructions.entries[branch].dispatched);
-        path.ready = self.instructions.registers.all_ready();
+        path.registers = self.instructions.registers.clone();
         path.loads_left = path.most_loads;
     }
 
@@ -91,7 +91,7 @@ impl Core {
         let dispatch = path.dispatch.pass(self.shared.agenda.now);
         let (mut addresses, mut issue) = (dispatch, dispatch);
         for (place, source) in operands.sources.into_iter().enumerate() {
-            let ready = path.ready[usize::from(source)];
+            let ready = path.registers.at(source).ready;
             issue = issue.max(ready);
             if operands.data_sources >> place & 1 == 0 {
                 addresses = addresses.max(ready);
@@ -104,31 +104,12 @@ impl Core {
             issue = issue.max(self.accesses.there_ahead(demand.first_access));
         }
         let result = issue.saturating_add(self.instructions.latency(operands, demand.loads > 0));
-        for destination in operands.destinations.map(usize::from) {
-            path.ready[destination] = result;
-        }
-        path.ready[0] = 0;
+        path.registers.write(number, operands.destinations, result);
         let has_room = path.loads_left >= demand.loads.into();
         path.loads_left = path.loads_left.saturating_sub(demand.loads.into());
         if addresses != UNKNOWN && has_room {
             self.start_ahead(demand.first_access, addresses);
         }
         true
-    }
-
-    /// Requests the translations of an instruction on a wrong path at cycle `time`, unless they have been.
-    fn start_ahead(&mut self, first: u32, time: u64) {
-        let mut id = first;
-        while id != NONE {
-            let (access, next) = self.accesses.begin_ahead(id);
-            if let Some(translated_by) = access {
-                let request = Request::new(time, Waiter::Ahead(id));
-                let known = self.translation.request(&mut self.shared, translated_by, request);
-                if let Some(time) = known {
-                    self.read_ahead(id, time);
-                }
-            }
-            id = next;
-        }
     }
 }
