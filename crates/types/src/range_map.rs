@@ -46,7 +46,7 @@ impl<T: Clone + PartialEq> RangeMap<T> {
         self.0.insert(start, (end, value));
     }
 
-    /// Sets the value of the addresses of `range`, whatever it was before. Neighbours with the same
+    /// Sets the value of the addresses of `range`, and removes their values so far. Neighbours with the same
     /// value remain ranges of their own.
     pub fn replace(&mut self, range: Range<u64>, value: T) {
         self.remove(&range);

@@ -12,8 +12,8 @@ const MATTERS: f64 = 0.01;
 /// Maximum number of other schemes that a sentence names.
 const MOST_NAMED: usize = 4;
 
-/// Returns the sentences on the varied options: on the scheme that they change most, then on the others. For
-/// two options, there is a sentence for the first value of the second option and one for its last value.
+/// Returns the sentences on the varied options. For one option: a sentence on the scheme that it changes most, and
+/// one on the other schemes. For two options: a sentence for the first and one for the last value of the second.
 pub(super) fn sentences(table: &Table<'_>) -> Vec<String> {
     let Some(first) = table.rows.first() else { return Vec::new() };
     let last = table.rows.last().unwrap_or(first);
@@ -175,15 +175,28 @@ impl<'t, 'a> SchemeCurve<'t, 'a> {
     /// Returns the two rows that a sentence compares: those of the first and the last value, or of the
     /// smallest and the largest quantity if values have no order or their effect has no direction.
     fn compared(&self) -> Option<[&(&'t Row<'a>, f64); 2]> {
-        let [first, last] = [self.points.first()?, self.points.last()?];
-        let [least, most] = self.ends()?;
-        let has_direction = self.are_numbers && (last.1 - first.1).abs() > MATTERS * most.1.abs();
-        Some(if has_direction { [first, last] } else { [least, most] })
+        if self.has_direction() {
+            Some([self.points.first()?, self.points.last()?])
+        } else {
+            self.ends()
+        }
+    }
+
+    /// Change of the quantity up to which it does not count as an effect of the option.
+    fn margin(&self) -> f64 {
+        self.ends().map_or(0.0, |[_, most]| MATTERS * most.1.abs())
+    }
+
+    /// True if the values are numbers and the quantity changes from the first to the last by 1 % or more.
+    fn has_direction(&self) -> bool {
+        let change = self.points.first().zip(self.points.last());
+        let change = change.map(|(first, last)| (last.1 - first.1).abs());
+        self.are_numbers && change.is_some_and(|change| change > self.margin())
     }
 
     /// True if the quantity changes by 1 % or more, and by more than chance would explain.
     fn matters(&self) -> bool {
-        self.ends().is_some_and(|[least, most]| most.1 - least.1 > MATTERS * most.1.abs())
+        self.ends().is_some_and(|[least, most]| most.1 - least.1 > self.margin())
             && self.compared().is_some_and(|[from, to]| !self.is_chance(from.0, to.0))
     }
 
@@ -221,7 +234,7 @@ impl<'t, 'a> SchemeCurve<'t, 'a> {
             return None;
         }
         let (key, scheme) = (self.key, self.scheme);
-        let margin = MATTERS * most.1.abs();
+        let margin = self.margin();
         if most.1 - least.1 <= margin {
             let range = self.range(least.1, most.1);
             if !has_rivals {
@@ -229,8 +242,8 @@ impl<'t, 'a> SchemeCurve<'t, 'a> {
                 return Some(format!("no value of {key} changes {what} by 1 % or more ({range})."));
             }
             let what = self.quantity.of_scheme("any scheme");
-            let most = self.change(least, most).filter(|_| most.1 > least.1);
-            return Some(match most {
+            let change = self.change(least, most).filter(|_| most.1 > least.1);
+            return Some(match change {
                 None => format!("no value of {key} changes {what} at all."),
                 Some(change) => format!(
                     "no value of {key} changes {what} by 1 % or more (at most {}, {scheme}: {range}).",
@@ -249,7 +262,7 @@ impl<'t, 'a> SchemeCurve<'t, 'a> {
                 "from {from} to {to}, {key} changes {what} by nothing that this run can show ({example})."
             ));
         }
-        if !self.are_numbers || (last.1 - first.1).abs() <= margin {
+        if !self.has_direction() {
             return Some(self.of_best_and_worst(least, most, is_most));
         }
         let range = self.range(first.1, last.1);

@@ -223,7 +223,7 @@ fn neither_bounds_nor_chance_come_first() {
     assert_eq!(found, [expected]);
 }
 
-/// Walks are compared by their number, and a scheme that has few of them does not come first.
+/// Walks are compared by their number: a scheme with few walks does not come first.
 #[test]
 fn walks_have_the_spread_of_seeds() {
     let schemes = [
