@@ -339,6 +339,8 @@ figures! {
     static TRANSLATION: TranslationStatistics, "Page walks" {
         /// Cycles in which page walkers were busy, summed over walkers.
         walk_cycles, Cycles, Table: |it| it.walker_cycles;
+        /// Cycles in which at least one page walker of a core was busy, summed over cores.
+        walk_active_cycles, Cycles, Listed: |it| it.walk_active_cycles;
         /// Translations that missed in the first-level TLB.
         translations_beyond_l1_tlb, Count, Listed: |it| it.translations;
         /// Latencies of translations that missed in the first-level TLB, summed. They overlap with

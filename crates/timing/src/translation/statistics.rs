@@ -44,6 +44,8 @@ pub(crate) struct TranslationStatistics {
     pub(crate) reads_by_level: [u64; LEVELS],
     /// Cycles during which page walkers are occupied, summed over walkers.
     pub(crate) walker_cycles: u64,
+    /// Cycles during which at least one page walker is occupied.
+    pub(crate) walk_active_cycles: u64,
     /// Look-ups in, and fills of, each [`Unit`].
     pub(crate) unit_accesses: [u64; Unit::COUNT],
     /// Number of checks of addresses against direct segments.
@@ -56,7 +58,8 @@ impl TranslationStatistics {
     /// Sets the counts that depend on timing (cycles, completed translations) to 0; keeps those made in
     /// program order.
     pub(crate) fn reset_times(&mut self) {
-        (self.translations, self.cycles, self.walker_cycles) = (0, 0, 0);
+        (self.translations, self.cycles) = (0, 0);
+        (self.walker_cycles, self.walk_active_cycles) = (0, 0);
         self.shares = [0; SHARES];
     }
 
@@ -76,14 +79,16 @@ impl TranslationStatistics {
         sum(&mut self.shares, &more.shares);
         sum(&mut self.reads_by_level, &more.reads_by_level);
         self.walker_cycles += more.walker_cycles;
+        self.walk_active_cycles += more.walk_active_cycles;
         sum(&mut self.unit_accesses, &more.unit_accesses);
         self.checks += more.checks;
         self.selections += more.selections;
     }
 
     pub(crate) fn scale(&mut self, factor: &Factor) {
-        let Self { translations, cycles, walker_cycles, checks, selections, .. } = self;
-        factor.scale([translations, cycles, walker_cycles, checks, selections]);
+        let Self { translations, cycles, walker_cycles, walk_active_cycles, .. } = self;
+        factor.scale([translations, cycles, walker_cycles, walk_active_cycles]);
+        factor.scale([&mut self.checks, &mut self.selections]);
         factor.scale_parts(&mut self.shares);
         factor.scale_parts(&mut self.reads_by_level);
         factor.scale(&mut self.unit_accesses);

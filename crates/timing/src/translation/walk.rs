@@ -403,6 +403,7 @@ impl Translation {
 
     /// Continues translation `id`, which has been granted a page walker from cycle `time` on.
     pub(crate) fn get_walker(&mut self, shared: &mut Shared, id: u32, time: u64) {
+        self.walkers.begin(time);
         self.use_walker(shared, id, (Holds::Walker, time));
     }
 
@@ -455,7 +456,7 @@ impl Translation {
                 },
             };
             if walk.end_stage(task, ended, &mut self.statistics) {
-                self.walkers.release(agenda, ended.at);
+                self.statistics.walk_active_cycles += self.walkers.release(agenda, ended.at);
             }
             if !walk.waiters.is_empty() {
                 agenda.tell_task(&mut walk.waiters, number, ended.at);
@@ -586,7 +587,7 @@ impl Translation {
         let walk = &mut self.walks[id];
         let number = walk.first.wrapping_add(walk.next.into());
         if walk.end_stage(&mut self.tasks[number], ended, &mut self.statistics) {
-            self.walkers.release(agenda, ended.at);
+            self.statistics.walk_active_cycles += self.walkers.release(agenda, ended.at);
         }
         if !walk.waiters.is_empty() {
             agenda.tell_task(&mut walk.waiters, number, ended.at);

@@ -235,12 +235,23 @@ fn rules_that_leave_events_out_change_no_time_of_any_program() {
             core
         };
         let expected = run(Shortcuts::NONE);
+        let [active, summed] = walk_cycles(&expected);
+        let walkers = u64::from(config.walker.walkers);
+        assert!(0 < active && active <= summed && summed <= walkers * active, "seed {seed}");
         for shortcuts in rules() {
             let found = run(shortcuts);
             assert_eq!(found.cycles(), expected.cycles(), "seed {seed}, {shortcuts:?}");
             assert_eq!(stack(&found), stack(&expected), "seed {seed}, {shortcuts:?}");
+            assert_eq!(walk_cycles(&found), [active, summed], "seed {seed}, {shortcuts:?}");
         }
     }
+}
+
+/// Cycles in which a walker is busy, and the same summed over walkers.
+fn walk_cycles(core: &Core) -> [u64; 2] {
+    let mut counters = Counters::default();
+    core.counters(&mut counters);
+    ["walk_active_cycles", "walk_cycles"].map(|name| counters.get(name).unwrap() as u64)
 }
 
 /// A core takes instructions early, and a thread when its front end has room; no time differs.

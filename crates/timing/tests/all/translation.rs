@@ -70,6 +70,7 @@ fn walks_share_walkers() {
         machine.load(DATA + 1, 0, 2, 1, &walk(&[TABLES + 2, TABLES + 3], 1));
         assert_eq!(machine.cycles(), done, "{walkers} walkers");
         assert_eq!(machine.counter("walk_cycles"), 16);
+        assert_eq!(machine.counter("walk_active_cycles"), done - L1);
         assert_eq!(machine.counter("translation_cycles_walker_queue"), done - L1 - 8);
     }
 }
