@@ -132,6 +132,8 @@ pub enum Prefetcher {
     NextLine,
     /// Prefetches four lines ahead along a stride seen twice in a row inside a page.
     Stride,
+    /// As [`Stride`](Self::Stride), and on a miss the other line of the pair, two lines of 128 aligned bytes.
+    StrideAndPair,
 }
 
 /// Main memory: channels of open-row banks behind one controller.

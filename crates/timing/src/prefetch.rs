@@ -16,10 +16,10 @@ struct Track {
     confirmed: bool,
 }
 
-/// Line numbers to prefetch, at most four.
+/// Line numbers to prefetch, at most five.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Candidates {
-    lines: [u64; DEGREE],
+    lines: [u64; DEGREE + 1],
     count: usize,
 }
 
@@ -46,7 +46,8 @@ pub(crate) struct Watcher {
 
 impl Watcher {
     pub(crate) fn new(kind: Prefetcher) -> Self {
-        let tracks = if kind == Prefetcher::Stride { TRACKED_PAGES } else { 0 };
+        let has_strides = matches!(kind, Prefetcher::Stride | Prefetcher::StrideAndPair);
+        let tracks = if has_strides { TRACKED_PAGES } else { 0 };
         Self { kind, tracks: vec![Track::default(); tracks] }
     }
 
@@ -59,14 +60,20 @@ impl Watcher {
         match self.kind {
             Prefetcher::None => {}
             Prefetcher::NextLine => candidates.push_within_page(line, 1),
-            Prefetcher::Stride => {
-                let stride = self.track(line);
-                if stride != 0 {
-                    (1..=DEGREE as i64).for_each(|n| candidates.push_within_page(line, n * stride));
-                }
+            Prefetcher::Stride => self.follow_stride(line, &mut candidates),
+            Prefetcher::StrideAndPair => {
+                candidates.push_within_page(line, if line % 2 == 0 { 1 } else { -1 });
+                self.follow_stride(line, &mut candidates);
             }
         }
         candidates
+    }
+
+    fn follow_stride(&mut self, line: u64, candidates: &mut Candidates) {
+        let stride = self.track(line);
+        if stride != 0 {
+            (1..=DEGREE as i64).for_each(|n| candidates.push_within_page(line, n * stride));
+        }
     }
 
     /// Updates the stride of the line's page; returns it, in lines, if it was seen twice in a row, else 0.
@@ -101,6 +108,16 @@ mod tests {
         let mut next = Watcher::new(Prefetcher::NextLine);
         assert_eq!(next.observe(62).as_slice(), &[63]);
         assert!(next.observe(63).as_slice().is_empty());
+    }
+
+    #[test]
+    fn the_other_line_of_a_pair_comes_before_those_of_the_stride() {
+        let mut watcher = Watcher::new(Prefetcher::StrideAndPair);
+        let cases: [(u64, &[u64]); 4] =
+            [(62, &[63]), (59, &[58]), (56, &[57, 53, 50, 47, 44]), (128, &[129])];
+        for (line, expected) in cases {
+            assert_eq!(watcher.observe(line).as_slice(), expected, "{line}");
+        }
     }
 
     /// A stride is confirmed by the same one again, and given up at the first other one, also one of 0. Of two
