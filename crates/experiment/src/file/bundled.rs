@@ -66,6 +66,7 @@ pub const FILES: &[(&str, &str)] = files![
     "reasons/overlap",
     "reasons/placement",
     "reasons/wrong-path",
+    "reasons/pairs-of-lines",
     "measured/hugepagedemo",
     "measured/mitosis",
     "measured/cbmm",
