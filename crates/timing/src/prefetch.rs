@@ -62,7 +62,7 @@ impl Watcher {
             Prefetcher::NextLine => candidates.push_within_page(line, 1),
             Prefetcher::Stride => self.follow_stride(line, &mut candidates),
             Prefetcher::StrideAndPair => {
-                candidates.push_within_page(line, if line % 2 == 0 { 1 } else { -1 });
+                candidates.push_within_page(line, if line.is_multiple_of(2) { 1 } else { -1 });
                 self.follow_stride(line, &mut candidates);
             }
         }
