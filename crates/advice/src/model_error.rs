@@ -234,7 +234,7 @@ mod tests {
         let error = ModelError::of(&sources, false).unwrap();
         assert_eq!(error.pairs, 13);
         let (low, high) = error.factor;
-        assert!(low > 0.6 && low < 0.8 && high > 1.7 && high < 2.0, "{low} {high}");
+        assert!(low > 0.5 && low < 0.7 && high > 1.3 && high < 1.6, "{low} {high}");
         let (virtual_low, virtual_high) = ModelError::of(&sources, true).unwrap().factor;
         assert!(virtual_low >= low && virtual_high > high, "{virtual_low} {virtual_high}");
         assert!(read("source = 1").is_err());
