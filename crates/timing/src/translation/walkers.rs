@@ -55,7 +55,13 @@ impl BusyCycles {
 impl Walkers {
     pub(super) fn new(walkers: u32, granted_ahead: bool) -> Self {
         let is_granted_ahead = granted_ahead && walkers == 1;
-        Self { pool: Pool::new(walkers), is_granted_ahead, free_from: 0, queue: VecDeque::new(), busy: BusyCycles::default() }
+        Self {
+            pool: Pool::new(walkers),
+            is_granted_ahead,
+            free_from: 0,
+            queue: VecDeque::new(),
+            busy: BusyCycles::default(),
+        }
     }
 
     pub(super) fn count(&self) -> u64 {
@@ -194,6 +200,9 @@ mod tests {
         // The first to end is the last to be known.
         assert_eq!(counted(&[(grant, 10), (grant, 12), (release, 40), (release, 20)]), 30);
         // Cycles of a walk that has not ended yet, as long as others have.
-        assert_eq!(counted(&[(grant, 10), (grant, 12), (release, 20), (grant, 30), (release, 35)]), 25);
+        assert_eq!(
+            counted(&[(grant, 10), (grant, 12), (release, 20), (grant, 30), (release, 35)]),
+            25
+        );
     }
 }
