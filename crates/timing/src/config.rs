@@ -132,7 +132,8 @@ pub enum Prefetcher {
     NextLine,
     /// Prefetches four lines ahead along a stride seen twice in a row inside a page.
     Stride,
-    /// As [`Stride`](Self::Stride), and on a miss the other line of the pair, two lines of 128 aligned bytes.
+    /// As [`Stride`](Self::Stride), and the other line of the aligned 128 bytes, on a miss and on the first hit of a
+    /// prefetched line.
     StrideAndPair,
 }
 
