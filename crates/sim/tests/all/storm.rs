@@ -14,6 +14,7 @@ use crate::storms::kept;
 use crate::storms::occupied::occupied;
 use crate::storms::{
     CHECKED_EVERY, Coalesced, Defect, PLANTED, Replay, Storm, assert_map_adds_up, number, seeds,
+    seeds_that_catch,
 };
 use perforate_sim::{Composition, Scheme, SimError, scheme};
 
@@ -122,7 +123,7 @@ fn folios_agree_with_the_oracle_on_all_hardware() {
 /// True if a planted defect is caught within 60 seeds.
 fn is_caught(scheme: &str, defect: Defect) -> bool {
     let scheme = Scheme::find(scheme).unwrap();
-    (0..60).any(|seed| match run(scheme, seed, Some(defect)) {
+    seeds_that_catch(defect, scheme.name, 60).any(|seed| match run(scheme, seed, Some(defect)) {
         Ok(_) => false,
         Err(SimError::Disagreement { .. } | SimError::StuckFault { .. }) => true,
         Err(error) => panic!("seed {seed}: {error}"),

@@ -13,7 +13,7 @@ use crate::storms;
 use crate::storms::kept;
 use crate::storms::{
     CHECKED_EVERY, Coalesced, Defect, PLANTED, Replay, SegmentAction, Storm, assert_map_adds_up,
-    forgive, number, seeds,
+    forgive, number, seeds, seeds_that_catch,
 };
 use perforate_config::{Count, read};
 use perforate_mmu::Host;
@@ -377,9 +377,11 @@ fn every_pair_agrees_with_the_oracles() {
     kept::compare("pairs", &check_every_pair(&pairs, EVENTS));
 }
 
-/// True for folio schemes but `mthp-64k`: their sizes differ in one number, and long storms have them all.
+/// True for schemes that differ from another one in a number only: sizes of folios, pages in an entry, sizes of
+/// superpages. Long storms have them all, and so have native ones.
 fn is_like_another(scheme: &str) -> bool {
-    scheme.starts_with("mthp-") && scheme != "mthp-64k"
+    (scheme.starts_with("mthp-") && scheme != "mthp-64k")
+        || ["4k-colt-4", "4k-colt-32", "gt-pde-1m", "p-gt-pde-4m"].contains(&scheme)
 }
 
 #[test]
@@ -433,8 +435,10 @@ fn folios_agree_with_the_oracles_on_all_hardware() {
 
 /// True if a planted defect is caught within 120 seeds.
 fn is_caught(pair: &str, defect: Defect) -> bool {
+    let seeds = seeds_that_catch(defect, pair, 120);
     let pair = Composition::find(pair).unwrap();
-    (0..120).any(|seed| match run(pair, seed, LONG_EVENTS, Some(defect)) {
+    let mut storms = seeds.map(|seed| (seed, run(pair, seed, LONG_EVENTS, Some(defect))));
+    storms.any(|(seed, result)| match result {
         Ok(_) => false,
         Err(SimError::Disagreement { .. } | SimError::StuckFault { .. }) => true,
         Err(error) => panic!("seed {seed}: {error}"),
