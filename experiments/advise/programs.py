@@ -8,8 +8,7 @@
   programs.py measure DIR RESULTS [NAME…]  `perforate verify` of each, a JSON line for each in RESULTS
   programs.py table RESULTS                the results as a table in Markdown
   programs.py record DIR TRACES [NAME…]    record windows of each, as `perforate advise -- PROG` does, in the folder TRACES
-  programs.py predict TRACES ADVICE [NAME…] `perforate advise` of each for MACHINE, by default this one, a JSON line
-                                           for each in ADVICE
+  programs.py predict TRACES ADVICE [NAME…] `perforate advise` of each for this machine, a JSON line for each in ADVICE
   programs.py judge RESULTS ADVICE         what was predicted for large pages for all memory, beside what was measured
 
 Packages: redis-server, sqlite3, g++, xz-utils, a JDK, nginx-light, apache2-utils (Debian's names); numpy and
@@ -29,8 +28,6 @@ import time
 PERFORATE = os.environ.get("PERFORATE", "perforate")
 # Rounds of four runs that are measured.
 ROUNDS = os.environ.get("ROUNDS", "3")
-# Machine that is predicted for.
-MACHINE = os.environ.get("MACHINE", "host")
 
 # Parts of the advice that are kept.
 KEPT = ["verdict", "machine", "now", "evidence", "gain", "advised_bytes", "eligible_bytes", "additional_bytes", "runs", "notes"]
@@ -238,7 +235,7 @@ def record(folder, traces, names):
 def predict(traces, results, names):
     for name, _, _ in chosen(names):
         started = time.time()
-        found = run(name, [PERFORATE, "advise", "--json", "--machine", MACHINE, os.path.join(traces, f"{name}.trace")], started)
+        found = run(name, [PERFORATE, "advise", "--json", "--machine", "host", os.path.join(traces, f"{name}.trace")], started)
         if found is None:
             continue
         advice = json.loads(found)

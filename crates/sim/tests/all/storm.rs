@@ -13,8 +13,8 @@
 use crate::storms::kept;
 use crate::storms::occupied::occupied;
 use crate::storms::{
-    CHECKED_EVERY, Coalesced, Defect, PLANTED, Replay, Storm, assert_map_adds_up, number, seeds,
-    seeds_that_catch,
+    CHECKED_EVERY, Coalesced, Defect, PLANTED, Replay, Storm, assert_map_adds_up, is_caught,
+    number, seeds,
 };
 use perforate_sim::{Composition, Scheme, SimError, scheme};
 
@@ -120,21 +120,13 @@ fn folios_agree_with_the_oracle_on_all_hardware() {
     }
 }
 
-/// True if a planted defect is caught within 60 seeds.
-fn is_caught(scheme: &str, defect: Defect) -> bool {
-    let scheme = Scheme::find(scheme).unwrap();
-    seeds_that_catch(defect, scheme.name, 60).any(|seed| match run(scheme, seed, Some(defect)) {
-        Ok(_) => false,
-        Err(SimError::Disagreement { .. } | SimError::StuckFault { .. }) => true,
-        Err(error) => panic!("seed {seed}: {error}"),
-    })
-}
-
 #[test]
 fn planted_defects_are_caught() {
     for &(defect, schemes) in PLANTED {
         for scheme in schemes.iter().filter(|name| !name.contains('+')) {
-            assert!(is_caught(scheme, defect), "{defect:?} in {scheme}");
+            let found = Scheme::find(scheme).unwrap();
+            let storm = |seed| run(found, seed, Some(defect));
+            assert!(is_caught(defect, scheme, 60, storm), "{defect:?} in {scheme}");
         }
     }
 }

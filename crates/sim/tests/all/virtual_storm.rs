@@ -13,7 +13,7 @@ use crate::storms;
 use crate::storms::kept;
 use crate::storms::{
     CHECKED_EVERY, Coalesced, Defect, PLANTED, Replay, SegmentAction, Storm, assert_map_adds_up,
-    forgive, number, seeds, seeds_that_catch,
+    forgive, is_caught, number, seeds,
 };
 use perforate_config::{Count, read};
 use perforate_mmu::Host;
@@ -433,23 +433,13 @@ fn folios_agree_with_the_oracles_on_all_hardware() {
     }
 }
 
-/// True if a planted defect is caught within 120 seeds.
-fn is_caught(pair: &str, defect: Defect) -> bool {
-    let seeds = seeds_that_catch(defect, pair, 120);
-    let pair = Composition::find(pair).unwrap();
-    let mut storms = seeds.map(|seed| (seed, run(pair, seed, LONG_EVENTS, Some(defect))));
-    storms.any(|(seed, result)| match result {
-        Ok(_) => false,
-        Err(SimError::Disagreement { .. } | SimError::StuckFault { .. }) => true,
-        Err(error) => panic!("seed {seed}: {error}"),
-    })
-}
-
 #[test]
 fn planted_defects_are_caught() {
     for &(defect, pairs) in PLANTED {
         for pair in pairs.iter().filter(|name| name.contains('+')) {
-            assert!(is_caught(pair, defect), "{defect:?} in {pair}");
+            let found = Composition::find(pair).unwrap();
+            let storm = |seed| run(found, seed, LONG_EVENTS, Some(defect));
+            assert!(is_caught(defect, pair, 120, storm), "{defect:?} in {pair}");
         }
     }
 }

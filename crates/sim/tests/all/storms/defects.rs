@@ -9,7 +9,7 @@ use perforate_mmu::{Dimension, Mmu};
 use perforate_schemes::segment::SegmentOperation;
 use perforate_sim::scheme::gap_tolerant::SuperpageOperation;
 use perforate_sim::scheme::perforated::{PerforatedOperation, PerforatedRadix};
-use perforate_sim::{Side, Wiring};
+use perforate_sim::{Side, SimError, Wiring};
 use perforate_types::{
     FormatOperation, Frame, Shootdown, SpaceId, TableOperation, Update, VirtualPage,
 };
@@ -163,10 +163,21 @@ const CAUGHT_WITH: [(Defect, &str, u64); 13] = [
     (Defect::SkipBitmapInvalidation, "perforated+4k", 3),
 ];
 
-/// Seeds of the storms one of which must catch the defect: first the one that is known to, which saves minutes.
-pub fn seeds_that_catch(defect: Defect, scheme: &str, most: u64) -> impl Iterator<Item = u64> {
-    let is_known = |&&(other, name, _): &&(Defect, &str, u64)| other == defect && name == scheme;
-    CAUGHT_WITH.iter().find(is_known).map(|&(.., seed)| seed).into_iter().chain(0..most)
+/// True if one of `most` storms, whose results `storm` returns for a seed, catches the defect. The first has the seed
+/// that is known to, if it is listed, as the search can take long.
+pub fn is_caught<T>(
+    defect: Defect,
+    scheme: &str,
+    most: u64,
+    storm: impl Fn(u64) -> Result<T, SimError>,
+) -> bool {
+    let known = CAUGHT_WITH.iter().find(|&&(other, name, _)| (other, name) == (defect, scheme));
+    let mut seeds = known.map(|&(.., seed)| seed).into_iter().chain(0..most);
+    seeds.any(|seed| match storm(seed) {
+        Ok(_) => false,
+        Err(SimError::Disagreement { .. } | SimError::StuckFault { .. }) => true,
+        Err(error) => panic!("{scheme}, seed {seed}: {error}"),
+    })
 }
 
 /// Wiring with a planted defect.

@@ -28,7 +28,7 @@ use perforate_types::{
 
 pub use agreement::{check_all_tables, check_some_tables};
 pub use coalesced::Coalesced;
-pub use defects::{Defect, Defective, PLANTED, seeds_that_catch};
+pub use defects::{Defect, Defective, PLANTED, is_caught};
 pub use names::{Replay, assert_map_adds_up, number, seeds};
 pub use segments::{SegmentAction, has_segments};
 pub use virtualized::virtualize;
