@@ -40,8 +40,8 @@ mod verdict;
 pub use analysis::{AdviceError, Analysis, AreaGain, AreaUse, MeasuredPart, Progress, analyse};
 pub use area::{Area, AreaId, AreaKind};
 pub use evidence::{
-    AccessedPlace, Place, RankedAccesses, RankedSamples, SampleError, SampleOrder, SampledPlace,
-    Samples, rank_accessed, rank_samples,
+    AccessedPlace, Place, RankedAccesses, RankedSamples, SampleError, SampledPlace, Samples,
+    rank_accessed, rank_samples,
 };
 pub use gain::{Choice, GainCurve, GainPoint};
 pub use marginal::ChoiceGain;

@@ -149,7 +149,6 @@ impl Accesses {
         *bytes = bytes.start.min(new.place.bytes.start)..bytes.end.max(new.place.bytes.end);
         known.resident_bytes = known.resident_bytes.max(new.resident_bytes);
         known.large_bytes = known.large_bytes.max(new.large_bytes);
-        known.is_eligible = new.is_eligible.or(known.is_eligible);
         known.accessed_bytes.resize(number + 1, 0);
         known.accessed_bytes[number] += new.accessed_bytes[0];
     }
@@ -190,7 +189,6 @@ fn joined(process: u32, areas: &[MappedArea]) -> Vec<AccessedPlace> {
             last.place.bytes.end = mapping.range.end;
             last.resident_bytes = last.resident_bytes.saturating_add(resident);
             last.large_bytes = last.large_bytes.saturating_add(area.large_bytes);
-            last.is_eligible = area.is_eligible.max(last.is_eligible);
             last.accessed_bytes[0] = last.accessed_bytes[0].saturating_add(area.referenced_bytes);
             continue;
         }
@@ -199,7 +197,6 @@ fn joined(process: u32, areas: &[MappedArea]) -> Vec<AccessedPlace> {
             place: Place { process, name, kind, bytes },
             resident_bytes: resident,
             large_bytes: area.large_bytes,
-            is_eligible: area.is_eligible,
             accessed_bytes: vec![area.referenced_bytes],
         });
     }
@@ -360,9 +357,7 @@ Referenced:           64 kB
             .map(|it| (it.place.name.as_str(), it.resident_bytes >> 10, it.accessed_bytes[0] >> 10))
             .collect();
         assert_eq!(rows, [("[heap]", 4096, 1024), ("/lib/a", 768, 320)]);
-        assert_eq!(accesses.places[0].is_eligible, Some(true));
         assert_eq!(accesses.places[0].large_bytes, 2 * MB);
-        assert_eq!(accesses.places[1].is_eligible, Some(false));
     }
 
     #[test]

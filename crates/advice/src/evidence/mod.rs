@@ -12,7 +12,6 @@ mod samples;
 
 pub use places::Place;
 pub use ranking::{
-    AccessedPlace, RankedAccesses, RankedSamples, SampleOrder, SampledPlace, rank_accessed,
-    rank_samples,
+    AccessedPlace, RankedAccesses, RankedSamples, SampledPlace, rank_accessed, rank_samples,
 };
 pub use samples::{SampleError, Samples};

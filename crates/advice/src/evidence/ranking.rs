@@ -9,16 +9,6 @@ use super::samples::PageSamples;
 use super::{Place, Samples};
 use crate::{AreaKind, PageOrder};
 
-/// Property by which samples rank memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SampleOrder {
-    /// Samples that missed the TLB and needed a page walk.
-    Misses,
-    /// All samples, because none says whether it missed the TLB.
-    Samples,
-}
-
 /// Memory with the number of samples there.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SampledPlace {
@@ -48,8 +38,6 @@ impl SampledPlace {
 /// Ranking of memory by samples.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RankedSamples {
-    /// Property by which memory is ranked.
-    pub order: SampleOrder,
     /// All samples of user memory.
     pub samples: u64,
     /// Number of samples that missed the TLB; `None` if no sample says whether it did.
@@ -58,23 +46,20 @@ pub struct RankedSamples {
     pub outside: u64,
     /// Areas with samples; outside them, runs of 2MB blocks.
     pub areas: Vec<SampledPlace>,
-    /// Parts of areas with samples, each within an aligned 2MB.
-    pub pieces: Vec<SampledPlace>,
 }
 
-/// Ranks areas and their pieces by their samples that missed the TLB, or by all samples if none says whether
-/// it did.
+/// Ranks areas by their samples that missed the TLB, or by all samples if none says whether it did.
 pub fn rank_samples(samples: &Samples) -> RankedSamples {
     let total = samples.total();
-    let order = if total.with_tlb > 0 { SampleOrder::Misses } else { SampleOrder::Samples };
-    let mut pieces: Vec<SampledPlace> = Vec::new();
-    let mut areas: Vec<(SampledPlace, PageSamples)> = Vec::new();
+    // Part of an area, within an aligned 2MB, whose samples have been added.
+    let mut piece: Option<Place> = None;
+    let mut areas: Vec<(Place, PageSamples)> = Vec::new();
     let mut outside = 0;
     for (process, address) in samples.sampled_pages() {
-        let is_counted = pieces.last().is_some_and(|last| {
-            last.place.process == process && last.place.bytes.contains(&address)
-        });
-        if is_counted {
+        if piece
+            .as_ref()
+            .is_some_and(|last| last.process == process && last.bytes.contains(&address))
+        {
             continue;
         }
         let (area, is_known) = around(&samples.places, process, address);
@@ -83,29 +68,20 @@ pub fn rank_samples(samples: &Samples) -> RankedSamples {
         let bytes = block.max(area.bytes.start)..end.min(area.bytes.end);
         let sum = samples.within(process, &bytes);
         outside += if is_known { 0 } else { sum.samples };
-        let piece = Place { bytes, ..area.clone() };
-        match areas.last_mut().filter(|(last, _)| continues(&last.place, &piece, &area)) {
+        let next = piece.insert(Place { bytes, ..area.clone() });
+        match areas.last_mut().filter(|(last, _)| continues(last, next, &area)) {
             Some((last, of_area)) => {
-                last.place.bytes.end = last.place.bytes.end.max(piece.bytes.end);
+                last.bytes.end = last.bytes.end.max(next.bytes.end);
                 of_area.add(&sum);
             }
-            None => {
-                let place = if is_known { area } else { piece.clone() };
-                areas.push((SampledPlace::new(place, &sum), sum));
-            }
+            None => areas.push((if is_known { area } else { next.clone() }, sum)),
         }
-        pieces.push(SampledPlace::new(piece, &sum));
     }
-    let areas = areas.into_iter().map(|(area, sum)| SampledPlace::new(area.place, &sum));
+    let areas = areas.into_iter().map(|(place, sum)| SampledPlace::new(place, &sum));
     let mut areas: Vec<SampledPlace> = areas.collect();
-    for places in [&mut areas, &mut pieces] {
-        places.sort_by_key(|place| {
-            let misses = if order == SampleOrder::Misses { place.misses } else { None };
-            Reverse((misses, place.samples))
-        });
-    }
+    areas.sort_by_key(|area| Reverse((area.misses, area.samples)));
     let misses = (total.with_tlb > 0).then_some(total.misses);
-    RankedSamples { order, samples: samples.count, misses, outside, areas, pieces }
+    RankedSamples { samples: samples.count, misses, outside, areas }
 }
 
 /// True if a piece of `area` continues the memory of the last area: another piece of the same area, or the next
@@ -143,8 +119,6 @@ pub struct AccessedPlace {
     pub resident_bytes: u64,
     /// Resident memory in pages of 2MB or more, in bytes.
     pub large_bytes: u64,
-    /// True if the kernel would use transparent large pages here; `None` if it does not say.
-    pub is_eligible: Option<bool>,
     /// Memory in bytes whose accessed bits were set in each round.
     pub accessed_bytes: Vec<u64>,
 }
@@ -228,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn areas_and_pieces_are_ranked_by_misses() {
+    fn areas_are_ranked_by_misses() {
         // An area from 3 to 9MB, and samples with hits and misses in and outside it.
         let mut text = String::from(
             "7 1.0: PERF_RECORD_MMAP2 7/7: [0x300000(0x600000) @ 0 00:00 0 0]: rw-p [heap]\n",
@@ -242,21 +216,9 @@ mod tests {
             text += &format!("7 2.{number}: mem: {:x} {source} |OP LOAD\n", megabyte * MB);
         }
         let ranked = read(&text);
-        assert_eq!(
-            (ranked.order, ranked.samples, ranked.misses),
-            (SampleOrder::Misses, 7, Some(4))
-        );
-        assert_eq!(ranked.outside, 2);
+        assert_eq!((ranked.samples, ranked.misses, ranked.outside), (7, Some(4), 2));
         let areas = [("[heap]", 3, 9, 5, Some(3)), ("", 16, 20, 2, Some(1))];
         assert_eq!(rows(&ranked.areas), areas);
-        let pieces = [
-            ("[heap]", 8, 9, 2, Some(2)),
-            ("[heap]", 3, 4, 1, Some(1)),
-            ("", 18, 20, 1, Some(1)),
-            ("[heap]", 4, 6, 2, Some(0)),
-            ("", 16, 18, 1, Some(0)),
-        ];
-        assert_eq!(rows(&ranked.pieces), pieces);
     }
 
     #[test]
@@ -265,11 +227,10 @@ mod tests {
             .map(|n| format!("{} 2.{n}: e: {:x}\n", 7 + n % 2, 0x40_0000 + n * 0x1000))
             .collect();
         let ranked = read(&text);
-        assert_eq!((ranked.order, ranked.misses, ranked.outside), (SampleOrder::Samples, None, 5));
+        assert_eq!((ranked.misses, ranked.outside), (None, 5));
         assert_eq!(rows(&ranked.areas), [("", 4, 6, 3, None), ("", 4, 6, 2, None)]);
         let processes: Vec<u32> = ranked.areas.iter().map(|area| area.place.process).collect();
         assert_eq!(processes, [7, 8]);
-        assert_eq!(ranked.areas, ranked.pieces);
     }
 
     /// Addresses that follow those of another process begin an area of their own.
@@ -290,7 +251,6 @@ mod tests {
             },
             resident_bytes: 4 * MB,
             large_bytes: 0,
-            is_eligible: None,
             accessed_bytes: accessed.iter().map(|pages| pages * 4096).collect(),
         };
         let ranked = rank_accessed(vec![

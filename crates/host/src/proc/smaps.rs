@@ -31,8 +31,6 @@ pub(crate) struct MappedArea {
     pub(crate) hugetlb_bytes: u64,
     /// Resident memory of the mapping whose accessed bits are set (`Referenced`).
     pub(crate) referenced_bytes: u64,
-    /// True if the kernel would use transparent large pages in the mapping (`THPeligible`, since Linux 5.0).
-    pub(crate) is_eligible: Option<bool>,
 }
 
 impl MappedArea {
@@ -59,9 +57,6 @@ pub(crate) fn parse_areas(text: &str) -> (Vec<MappedArea>, bool) {
         }
         let Some(area) = areas.last_mut() else { continue };
         let Some((key, value)) = line.split_once(':') else { continue };
-        if key == "THPeligible" {
-            area.is_eligible = Some(value.trim() != "0");
-        }
         let Some(bytes) = kilobytes(value).map(|bytes| bytes.min(MAX_BYTES)) else { continue };
         match key {
             "Rss" => (area.resident_bytes, has_sizes) = (bytes, true),

@@ -59,8 +59,8 @@ pub const TARGETS: &[Target] = &[
     target("perf-samples", |bytes| {
         if let Some(samples) = told(Samples::parse(Path::new("samples.txt"), bytes)) {
             let ranked = rank_samples(&samples);
-            let sum: u64 = ranked.pieces.iter().map(|piece| piece.samples).sum();
-            assert_eq!(sum, samples.count, "each sample is in one piece");
+            let sum: u64 = ranked.areas.iter().map(|area| area.samples).sum();
+            assert_eq!(sum, samples.count, "each sample is in one area");
         }
     })
     .with_seeds(Seeds::Folder("crates/advice/tests/samples"))
