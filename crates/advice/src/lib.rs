@@ -22,6 +22,7 @@ mod collect;
 mod evidence;
 mod filter;
 mod gain;
+mod latest_stack;
 mod lru_stack;
 mod marginal;
 mod miss_ratio;

@@ -14,16 +14,18 @@
 use std::collections::BTreeSet;
 
 /// Number of blocks at the top of the stack that are searched one by one.
-const TOP: usize = 16;
+pub(crate) const TOP: usize = 16;
 /// A hole in the stack, or a place of the array that was never used.
-const HOLE: u32 = u32::MAX;
+pub(crate) const HOLE: u32 = u32::MAX;
 
 /// Position of a block in the stack before an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 pub(crate) enum Depth {
     /// Number of entries above the block: TLBs with more entries hit.
     Below(usize),
-    /// The block was not in the stack: a first touch, or a block that went out of a stack with a limit.
+    /// The block was not in the stack: a first touch, or a block below the last place of a [`LatestStack`].
+    ///
+    /// [`LatestStack`]: crate::latest_stack::LatestStack
     Absent,
 }
 
@@ -35,8 +37,6 @@ pub(crate) struct LruStack {
     times: Vec<u32>,
     /// Times of holes in the timeline.
     holes: BTreeSet<u32>,
-    /// Largest number of blocks and holes in the timeline. Those used longest ago go out.
-    limit: usize,
 }
 
 impl LruStack {
@@ -47,13 +47,7 @@ impl LruStack {
             timeline: Timeline::new(NODE),
             times: Vec::new(),
             holes: BTreeSet::new(),
-            limit: usize::MAX,
         }
-    }
-
-    /// Makes a stack of the `entries` blocks that were used last.
-    pub(crate) fn of_latest(entries: usize) -> Self {
-        Self { limit: entries - TOP, ..Self::new() }
     }
 
     /// Moves a block to the top. Returns its depth before.
@@ -130,20 +124,7 @@ impl LruStack {
             self.compact();
         }
         self.times[leaving as usize] = self.timeline.append(leaving) + 1;
-        if self.timeline.count > self.limit {
-            self.drop_lowest();
-        }
         depth
-    }
-
-    /// Drops the lowest block or hole of the timeline.
-    fn drop_lowest(&mut self) {
-        let time = self.timeline.earliest();
-        match self.timeline.blocks[time as usize] {
-            HOLE => drop(self.holes.remove(&time)),
-            block => self.times[block as usize] = 0,
-        }
-        self.timeline.remove(time);
     }
 
     /// Makes the place at a time of the timeline (blocks in order of their last use) a hole: no block is there
@@ -153,17 +134,16 @@ impl LruStack {
         self.holes.insert(time);
     }
 
-    /// Invalidates a block. Returns true if the stack had it.
-    pub(crate) fn invalidate(&mut self, block: u32) -> bool {
+    /// Makes the place of a block a hole, if the stack has it.
+    pub(crate) fn invalidate(&mut self, block: u32) {
         if let Some(depth) = place(&self.top, block) {
             self.top[depth] = HOLE;
-            return true;
+            return;
         }
         let time = self.times.get_mut(block as usize).map_or(0, std::mem::take);
         if time > 0 {
             self.leave_hole(time - 1);
         }
-        time > 0
     }
 
     /// Renumbers times from 0, and drops holes below all blocks, which have no effect.
@@ -188,7 +168,7 @@ impl LruStack {
 
 /// Index of the first element that equals `wanted`. Compares all at once, as vectors.
 #[inline(always)]
-fn place(blocks: &[u32; TOP], wanted: u32) -> Option<usize> {
+pub(crate) fn place(blocks: &[u32; TOP], wanted: u32) -> Option<usize> {
     let mut equal = [0_u8; TOP];
     for (flag, block) in equal.iter_mut().zip(blocks) {
         *flag = u8::from(*block == wanted);
@@ -215,10 +195,6 @@ struct Timeline {
     sections: Vec<u32>,
     blocks: Vec<u32>,
     next: u32,
-    /// Number of occupied times.
-    count: usize,
-    /// Word of `occupied` before which no time is occupied.
-    first_word: usize,
 }
 
 impl Timeline {
@@ -231,8 +207,6 @@ impl Timeline {
             sections: vec![0; sections],
             blocks: vec![HOLE; times],
             next: 0,
-            count: 0,
-            first_word: 0,
         }
     }
 
@@ -250,7 +224,6 @@ impl Timeline {
         self.nodes[time / SECTION][time / NODE % PARTS] += 1;
         self.sections[time / SECTION] += 1;
         self.next += 1;
-        self.count += 1;
         time as u32
     }
 
@@ -261,15 +234,6 @@ impl Timeline {
         self.words[time / NODE][time / WORD % PARTS] -= 1;
         self.nodes[time / SECTION][time / NODE % PARTS] -= 1;
         self.sections[time / SECTION] -= 1;
-        self.count -= 1;
-    }
-
-    /// The first occupied time, of which there is one.
-    fn earliest(&mut self) -> u32 {
-        while self.occupied[self.first_word] == 0 {
-            self.first_word += 1;
-        }
-        (self.first_word * WORD) as u32 + self.occupied[self.first_word].trailing_zeros()
     }
 
     /// Number of occupied times after `time`.
@@ -336,6 +300,7 @@ mod tests {
     use perforate_types::Random;
 
     use super::*;
+    use crate::latest_stack::LatestStack;
 
     /// Stack as a list, in which depths are counted and holes are empty places.
     #[derive(Default)]
@@ -358,9 +323,8 @@ mod tests {
             depth.map_or(Depth::Absent, Depth::Below)
         }
 
-        fn invalidate(&mut self, block: u32) -> bool {
-            let found = self.0.iter_mut().find(|it| **it == Some(block));
-            found.map(|it| *it = None).is_some()
+        fn invalidate(&mut self, block: u32) {
+            self.0.iter_mut().filter(|it| **it == Some(block)).for_each(|it| *it = None);
         }
     }
 
@@ -369,17 +333,18 @@ mod tests {
         let mut random = Random::new(1);
         for (blocks, invalidated) in [(10, 0), (200, 0), (14, 50), (300, 20), (40, 400)] {
             let (mut stack, mut model) = (LruStack::new(), Model::default());
-            let mut latest = LruStack::of_latest(60);
+            let mut latest = LatestStack::<64>::new();
             // Enough for several compactions.
             for step in 0..50_000 {
                 let block = (random.below(blocks) * random.below(blocks) / blocks) as u32;
                 if random.below(1000) < invalidated {
                     latest.invalidate(block);
-                    assert_eq!(stack.invalidate(block), model.invalidate(block), "step {step}");
+                    stack.invalidate(block);
+                    model.invalidate(block);
                 } else {
                     let depth = stack.access(block);
                     assert_eq!(depth, model.access(block), "step {step} of {blocks}");
-                    let within = if depth < Depth::Below(60) { depth } else { Depth::Absent };
+                    let within = if depth < Depth::Below(64) { depth } else { Depth::Absent };
                     assert_eq!(latest.access(block), within, "step {step} of {blocks}");
                 }
             }

@@ -7,6 +7,7 @@ use std::thread;
 
 use crate::PageOrder;
 use crate::collect::{Listener, Mark, Reference, References};
+use crate::latest_stack::LatestStack;
 use crate::lru_stack::{Depth, LruStack};
 use crate::miss_ratio::{COUNTED_ENTRIES, GROUPS, MissRatioCurve, Sampling};
 use crate::page_id::BitSet;
@@ -16,13 +17,16 @@ const BATCH: usize = 1 << 14;
 /// Number of batches that the pass may be ahead of a thread.
 const BATCHES_AHEAD: usize = 4;
 
-/// Stacks of one page size.
+/// Blocks in the order of their last use.
+enum Stacks {
+    All(LruStack),
+    Sampled { latest: LatestStack<COUNTED_ENTRIES>, followed: LruStack },
+}
+
+/// Stacks of one page size, and the curve that they make.
 pub(super) struct Follower {
     pub(super) curve: MissRatioCurve,
-    /// All blocks, or the latest [`COUNTED_ENTRIES`] if blocks are sampled.
-    all: LruStack,
-    /// Followed blocks, if blocks are sampled.
-    followed: LruStack,
+    stacks: Stacks,
     /// Blocks that were touched, and not unmapped since.
     seen: BitSet,
     /// Block of the previous access, which is at the top of the stack.
@@ -31,12 +35,12 @@ pub(super) struct Follower {
 
 impl Follower {
     pub(super) fn new(order: PageOrder, sampling: Sampling) -> Self {
-        let all = match sampling {
-            Sampling::ALL => LruStack::new(),
-            _ => LruStack::of_latest(COUNTED_ENTRIES),
+        let stacks = match sampling {
+            Sampling::ALL => Stacks::All(LruStack::new()),
+            _ => Stacks::Sampled { latest: LatestStack::new(), followed: LruStack::new() },
         };
-        let (curve, followed) = (MissRatioCurve::new(order, sampling), LruStack::new());
-        Self { curve, all, followed, seen: BitSet::default(), latest: u32::MAX }
+        let curve = MissRatioCurve::new(order, sampling);
+        Self { curve, stacks, seen: BitSet::default(), latest: u32::MAX }
     }
 
     #[inline]
@@ -46,19 +50,20 @@ impl Follower {
             return;
         }
         self.latest = block;
-        let depth = self.all.access(block);
+        let depth = match &mut self.stacks {
+            Stacks::All(all) => all.access(block),
+            Stacks::Sampled { latest, .. } => latest.access(block),
+        };
         let is_deeper = depth == Depth::Absent && !self.seen.insert(block as usize);
         match depth {
             Depth::Below(depth) => count(&mut self.curve.counted, depth),
             Depth::Absent if is_deeper => self.curve.deeper += 1,
             Depth::Absent => self.curve.first += 1,
         }
-        if self.curve.sampling == Sampling::ALL {
-            return;
-        }
+        let Stacks::Sampled { followed, .. } = &mut self.stacks else { return };
         let hash = hash(block);
         if self.curve.sampling.follows(hash)
-            && let Depth::Below(depth) = self.followed.access(block)
+            && let Depth::Below(depth) = followed.access(block)
             && is_deeper
         {
             count(&mut self.curve.sampled[hash as usize >> 16 & (GROUPS - 1)], depth);
@@ -71,8 +76,13 @@ impl Follower {
         let blocks = (ids.start >> order) as usize..((ids.end - 1) >> order) as usize + 1;
         let present: Vec<usize> = self.seen.within(blocks).collect();
         for block in present {
-            self.all.invalidate(block as u32);
-            self.followed.invalidate(block as u32);
+            match &mut self.stacks {
+                Stacks::All(all) => all.invalidate(block as u32),
+                Stacks::Sampled { latest, followed } => {
+                    latest.invalidate(block as u32);
+                    followed.invalidate(block as u32);
+                }
+            }
             self.seen.remove(block);
         }
     }
