@@ -107,6 +107,9 @@ pub struct AdviceEvidence {
     pub samples_without_address: Option<u64>,
 }
 
+/// Least speed-up, where the error of a prediction would allow one of 0 or less.
+const LEAST_SPEED: f64 = 0.001;
+
 /// A predicted speed-up with the range of the real one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SpeedRecord {
@@ -123,6 +126,18 @@ pub struct SpeedRecord {
 impl SpeedRecord {
     /// Speed of a run over itself, which has no error.
     pub const SAME: Self = Self { speed: 1.0, sampling_half_width: 0.0, low: 1.0, high: 1.0 };
+
+    /// The same with both runs exchanged: cycles after ÷ cycles before.
+    #[must_use]
+    pub fn inverse(&self) -> Self {
+        let inverse = |speed: f64| 1.0 / speed.max(LEAST_SPEED);
+        Self {
+            speed: inverse(self.speed),
+            sampling_half_width: self.sampling_half_width * inverse(self.speed).powi(2),
+            low: inverse(self.high),
+            high: inverse(self.low),
+        }
+    }
 
     /// True if the speed has no error.
     pub fn is_exact(&self) -> bool {

@@ -292,7 +292,10 @@ impl Scheme {
         let known = schemes.clone();
         schemes.find(|scheme| scheme.name == name).ok_or_else(|| {
             let known: Vec<&str> = known.map(|scheme| scheme.name).chain(["all"]).collect();
-            let suggestion = perforate_config::suggestion(name, &known);
+            let suggestion = match name {
+                "all" => "for every scheme, write all alone".into(),
+                _ => perforate_config::suggestion(name, &known),
+            };
             SchemeError::Unknown { name: name.into(), suggestion }
         })
     }

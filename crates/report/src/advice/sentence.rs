@@ -37,7 +37,7 @@ fn simulated_verdict(record: &AdviceRecord) -> String {
     let Some(gain) = record.gain else {
         return match verdict {
             AdviceVerdict::TooLittle => format!(
-                "Too little to tell: {}, and a verdict needs {}. A longer part of the program has more.",
+                "Too little to tell: {}, and a verdict needs {}.",
                 counted(record.evidence.accesses.unwrap_or(0), "data access"),
                 exact(&LEAST_ACCESSES.into())
             ),
@@ -78,7 +78,9 @@ fn simulated_verdict(record: &AdviceRecord) -> String {
         AdviceVerdict::NotWorth => {
             let reason =
                 if gain.low <= 1.0 { ", less than the error of the prediction" } else { "" };
-            let saves_work = with_kernel(record).is_some_and(|speed| speed > 1.0 + WORTH_TELLING);
+            let with_kernel = [with_kernel(record), between_with_kernel(record).map(|it| it.1)];
+            let mut with_kernel = with_kernel.into_iter().flatten();
+            let saves_work = with_kernel.any(|speed| speed > 1.0 + WORTH_TELLING);
             format!(
                 "Not worth it{}: {}{reason} ({} to {}).",
                 if saves_work { " for translation" } else { "" },
@@ -120,11 +122,16 @@ pub(super) fn cautions(record: &AdviceRecord) -> String {
     let between = record.gain.and_then(|gain| better_between(record, gain)).map(|(run, speed)| {
         format!("{} for all memory would make it {speed:.3}×: more than {planned}.", run.name)
     });
-    let kernel = with_kernel(record).map(|speed| {
+    let of_planned = with_kernel(record).map(|speed| format!("{planned} make it {speed:.3}×"));
+    let of_between = between_with_kernel(record).map(|(run, speed)| match of_planned {
+        Some(_) => format!("{} for all memory {speed:.3}×", run.name),
+        None => format!("{} for all memory make it {speed:.3}×", run.name),
+    });
+    let with_work: Vec<String> = [of_planned, of_between].into_iter().flatten().collect();
+    let kernel = (!with_work.is_empty()).then(|| {
         format!(
-            "With the kernel's work over the whole run (page faults, clearing, page tables), {planned} make it \
-             {speed:.3}×{}.",
-            between_with_kernel(record, speed)
+            "With the kernel's work over the whole run (page faults, clearing, page tables), {}.",
+            with_work.join(", and ")
         )
     });
     [failure, once, all_had, between, kernel].into_iter().flatten().collect::<Vec<_>>().join(" ")
@@ -283,15 +290,12 @@ fn fastest_between(
     speeds.max_by(|one, other| one.1.total_cmp(&other.1))
 }
 
-/// Returns a clause on the fastest run with pages between 4KB and 2MB for all memory, if it is clearly faster with the
-/// kernel's work than the planned one with its `speed`.
-fn between_with_kernel(record: &AdviceRecord, speed: f64) -> String {
-    match fastest_between(record, |run| run.speed_with_kernel) {
-        Some((run, faster)) if faster - speed >= WORTH_TELLING => {
-            format!(", and {} for all memory {faster:.3}×", run.name)
-        }
-        _ => String::new(),
-    }
+/// The fastest run with pages between 4KB and 2MB for all memory, and its speed with the kernel's work, if that is
+/// clearly more than the speed of the planned run.
+fn between_with_kernel(record: &AdviceRecord) -> Option<(&AdviceRun, f64)> {
+    let planned = record.planned_run()?.speed_with_kernel?;
+    let fastest = fastest_between(record, |run| run.speed_with_kernel)?;
+    (fastest.1 - planned >= WORTH_TELLING).then_some(fastest)
 }
 
 /// Speed of the recommended run with the kernel's work, if that makes a difference.
@@ -402,7 +406,7 @@ mod tests {
         };
         assert_eq!(
             verdict(&little),
-            "Too little to tell: 1 data access, and a verdict needs 100,000. A longer part of the program has more."
+            "Too little to tell: 1 data access, and a verdict needs 100,000."
         );
     }
 

@@ -4,7 +4,7 @@ use perforate_records::Interval;
 use perforate_types::counted;
 
 use super::gain::Gain;
-use super::{Sentence, WORTH_A_LOOK};
+use super::{Sentence, WORTH_A_LOOK, WORTH_THE_NAME};
 use crate::comparison::Comparison;
 use crate::format;
 use crate::ids;
@@ -88,6 +88,10 @@ pub(super) fn cost_sentence(comparison: &Comparison<'_>, cost: Cost) -> Sentence
         sentence.plain("free address translation would save ").strong(comparison.workload);
     if cost.is_sure() {
         return sentence.plain(format!(" {bound}")).strong(figure).plain(" of its time");
+    }
+    if share.mean <= -WORTH_THE_NAME && !share.holds(0.0) {
+        let longer = format::share(Interval { mean: -share.mean, ..share });
+        return sentence.plain(" nothing: this run takes ").strong(longer).plain(" longer with it");
     }
     let half = share
         .half_width_95

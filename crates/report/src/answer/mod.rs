@@ -76,7 +76,8 @@ const WORTH_A_LOOK: f64 = 0.01;
 /// Returns the sentences of the answer to a comparison, most important first.
 pub(crate) fn answer(comparison: &Comparison<'_>) -> Vec<Sentence> {
     if !comparison.is_timed() {
-        return counted(comparison).into_iter().collect();
+        let known = [too_little(comparison, None), counted(comparison)];
+        return known.into_iter().flatten().collect();
     }
     let (today, proposed) = (today(comparison), proposed(comparison));
     let gains = [today.as_ref(), proposed.as_ref()];
@@ -180,8 +181,8 @@ fn speed_of_one(comparison: &Comparison<'_>) -> Sentence {
     }
 }
 
-/// Returns the sentence on the rate of page walks under the reference scheme and the scheme of the headline, for runs
-/// without timing.
+/// Returns the sentence on the rate of page walks under the reference scheme and, if the run can tell schemes apart,
+/// the scheme of the headline, for runs without timing.
 fn counted(comparison: &Comparison<'_>) -> Option<Sentence> {
     let walks = |scheme: usize| {
         let figure = comparison.schemes[scheme].spread(|run| per_kilo_instruction(run, ids::WALKS));
@@ -196,7 +197,7 @@ fn counted(comparison: &Comparison<'_>) -> Option<Sentence> {
         .strong(format::ratio(base))
         .plain(" page walks per 1,000 instructions");
     let subject = comparison.subject().and_then(|subject| Some((subject, walks(subject)?)));
-    Some(match subject.filter(|_| base > 0.0) {
+    Some(match subject.filter(|_| base > 0.0 && !comparison.has_too_little_work()) {
         Some((subject, ours)) => {
             let change = ours / base - 1.0;
             sentence

@@ -6,6 +6,8 @@ use super::{Section, Value, count};
 use crate::format::{bytes, percent};
 
 const FRAME_BYTES: f64 = 4096.0;
+/// Least share of memory, 0–1, that a note tells of.
+const MUCH: f64 = 0.02;
 
 /// States of 4KB frames: their names in records, with the labels of tables.
 const STATES: [(&str, &str); 12] = [
@@ -43,7 +45,23 @@ pub(super) fn title(record: &HostRecord) -> String {
 pub(super) fn notes(record: &HostRecord) -> Vec<String> {
     let sources =
         (!record.sources.is_empty()).then(|| format!("read: {}", record.sources.join(", ")));
-    sources.into_iter().chain(record.missing.clone()).chain(record.assumptions.clone()).collect()
+    let notes = sources.into_iter().chain(unmanaged(record));
+    notes.chain(record.missing.clone()).chain(record.assumptions.clone()).collect()
+}
+
+/// Returns a note on memory that the kernel cannot use now, if that is more than was reserved at boot.
+fn unmanaged(record: &HostRecord) -> Option<String> {
+    let unmanaged =
+        record.zones.iter().map(|zone| zone.present_frames.saturating_sub(zone.managed_frames));
+    let reserved = record.frames.as_ref().and_then(|frames| frames.get("reserved").copied());
+    let size = (unmanaged.sum::<u64>().saturating_sub(reserved?)) as f64 * FRAME_BYTES;
+    (size >= MUCH * memory_bytes(record)).then(|| {
+        format!(
+            "{} are not the kernel's to use now, as a balloon of a virtual machine takes memory away (present \
+             less managed in /proc/zoneinfo); they count as unmovable",
+            bytes(size)
+        )
+    })
 }
 
 pub(super) fn sections(record: &HostRecord) -> Vec<Section> {
@@ -64,8 +82,8 @@ fn uses(record: &HostRecord) -> Option<Section> {
         }
     }
     for (label, found) in [
-        ("  mapped by page tables", record.mapped_frames),
-        ("  mapped more than once", record.shared_frames),
+        ("of all these, mapped by page tables", record.mapped_frames),
+        ("of all these, mapped more than once", record.shared_frames),
     ] {
         if let Some(found) = found {
             add(label, found, true);

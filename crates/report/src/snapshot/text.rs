@@ -6,12 +6,15 @@ use crate::labels::BLOCK_CLASSES;
 use crate::text::{Column, wrapped};
 use perforate_records::{MemoryMap, Snapshot};
 
-/// Width of the memory map in characters; `PICTURE_ROWS` is the maximum number of its rows.
-const PICTURE_COLUMNS: f64 = 80.0;
+/// Largest width of the memory map, in letters, and of what stands beside each of its rows, in characters;
+/// `PICTURE_ROWS` is the maximum number of rows.
+const PICTURE_COLUMNS: usize = 80;
+const PICTURE_MARGIN: usize = 12;
 const PICTURE_ROWS: f64 = 20.0;
 /// Size of a 2MB block in bytes.
 const BLOCK_BYTES: f64 = 2_097_152.0;
-/// Returns the snapshot as text, at most `columns` (at least 100) characters wide.
+
+/// Returns the snapshot as text, at most `columns` (at least 40) characters wide.
 pub fn snapshot_table(snapshot: &Snapshot, columns: usize) -> String {
     let shown = Shown::of(snapshot);
     let mut text = format!("{}\n", shown.title);
@@ -21,7 +24,7 @@ pub fn snapshot_table(snapshot: &Snapshot, columns: usize) -> String {
         text += &wrapped("", &section.lead, columns);
         text += &table(&section, columns);
     }
-    text += &shown.memory_map.map_or_else(String::new, picture);
+    text += &shown.memory_map.map_or_else(String::new, |map| picture(map, columns));
     text.push('\n');
     for note in shown.notes {
         text += &wrapped("note: ", &note, columns);
@@ -51,7 +54,8 @@ fn table(section: &Section, columns: usize) -> String {
 }
 
 /// Draws the memory map with a letter for each cell, lowest addresses first.
-fn picture(map: &MemoryMap) -> String {
+fn picture(map: &MemoryMap, columns: usize) -> String {
+    let width = columns.saturating_sub(PICTURE_MARGIN).clamp(1, PICTURE_COLUMNS);
     let per_cell = map.blocks_per_cell.max(1) as f64;
     let runs = map.cells.iter().filter_map(|run| Some((run.cells as f64, run.class?)));
     let runs: Vec<(f64, usize)> = runs.collect();
@@ -59,21 +63,21 @@ fn picture(map: &MemoryMap) -> String {
     if !cells.is_finite() || cells < 1.0 {
         return String::new();
     }
-    let per_letter = (cells / (PICTURE_COLUMNS * PICTURE_ROWS)).ceil().max(1.0);
+    let per_letter = (cells / (width as f64 * PICTURE_ROWS)).ceil().max(1.0);
     let mut letters =
         Letters { map, letters: String::new(), counts: Vec::new(), filled: 0.0, per_letter };
     runs.iter().for_each(|&(cells, class)| letters.add(cells, class));
     if letters.filled > 0.0 {
         letters.close();
     }
-    let row_bytes = PICTURE_COLUMNS * per_letter * per_cell * BLOCK_BYTES;
+    let row_bytes = width as f64 * per_letter * per_cell * BLOCK_BYTES;
     let mut text = format!(
         "\nMemory, {} a letter, in the class that most of its 2MB blocks have\n",
         bytes(per_letter * per_cell * BLOCK_BYTES)
     );
     let letters: Vec<char> = letters.letters.chars().collect();
     let mut gap = false;
-    for (row, cells) in letters.chunks(PICTURE_COLUMNS as usize).enumerate() {
+    for (row, cells) in letters.chunks(width).enumerate() {
         let line: String = cells.iter().collect();
         // Only the first of consecutive rows without memory is shown.
         let is_empty = line.trim().is_empty();
@@ -85,7 +89,7 @@ fn picture(map: &MemoryMap) -> String {
     let used = BLOCK_CLASSES.iter().filter(|(_, letter, _)| letters.contains(letter));
     let key: Vec<String> =
         used.map(|(_, letter, meaning)| format!("'{letter}' {meaning}")).collect();
-    text + &wrapped("          ", &key.join(", "), 100)
+    text + &wrapped("          ", &key.join(", "), columns)
 }
 
 /// Letters of the memory map that is being drawn. Each letter represents several cells.

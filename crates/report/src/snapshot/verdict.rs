@@ -24,7 +24,7 @@ fn share(record: &HostRecord, reaches: &[BlockReach]) -> Option<f64> {
 }
 
 fn whole(record: &HostRecord) -> Option<String> {
-    let Some((whole, later)) =
+    let Some((whole, movable)) =
         share(record, &[BlockReach::Whole]).zip(share(record, &[BlockReach::Compactable]))
     else {
         let free = free_whole_blocks(record)? * LARGE / (record.memory_bytes as f64).max(1.0);
@@ -36,11 +36,20 @@ fn whole(record: &HostRecord) -> Option<String> {
     };
     let today = share(record, &[BlockReach::Large]).filter(|&share| share > 0.0);
     let today = today.map(|share| format!(" ({} is in 2MB pages already)", percent(share)));
+    let blocks = record.blocks.as_ref()?;
+    let now = blocks.compactable_with_room as f64 / blocks.memory_blocks.max(1) as f64;
+    let later = (movable - now >= SAME).then(|| {
+        format!(
+            ", and {} more if there were free memory to move its contents to",
+            percent(movable - now)
+        )
+    });
     Some(format!(
-        "{} of this memory is free in whole 2MB blocks{}; compaction could free another {}.",
+        "{} of this memory is free in whole 2MB blocks{}; compaction could free another {}{}.",
         percent(whole),
         today.unwrap_or_default(),
-        percent(later)
+        percent(now),
+        later.unwrap_or_default()
     ))
 }
 
@@ -100,7 +109,9 @@ mod tests {
     }
 
     fn blocks(counts: &str) -> HostRecord {
-        host(&format!(r#"{{"blocks":{{"memory_blocks":1000,"blocks":{{{counts}}}}}}}"#))
+        host(&format!(
+            r#"{{"blocks":{{"memory_blocks":1000,"compactable_with_room":300,"blocks":{{{counts}}}}}}}"#
+        ))
     }
 
     #[test]
@@ -108,12 +119,15 @@ mod tests {
         let text = |counts: &str| whole(&blocks(counts)).unwrap();
         let free = "25.0 % of this memory is free in whole 2MB blocks";
         assert_eq!(
-            text(r#""whole":250,"compactable":500"#),
-            format!("{free}; compaction could free another 50.0 %.")
+            text(r#""whole":250,"compactable":300"#),
+            format!("{free}; compaction could free another 30.0 %.")
         );
         assert_eq!(
-            text(r#""whole":250,"large":1"#),
-            format!("{free} (0.1 % is in 2MB pages already); compaction could free another 0.0 %.")
+            text(r#""whole":250,"compactable":500,"large":1"#),
+            format!(
+                "{free} (0.1 % is in 2MB pages already); compaction could free another 30.0 %, and \
+                 20.0 % more if there were free memory to move its contents to."
+            )
         );
     }
 

@@ -11,7 +11,7 @@ pub const HOST: &str = r#"{"snapshot":"host","kernel":"6.18<b>","sources":["kpag
 "memory_bytes":16777216,"frames":{"free":2048,"movable":2048},"shared_frames":16,"orders":[{"order":
 9,"counted":2,"placed":2,"unusable_index":0.0},{"order":10,"counted":1,"placed":1,"unusable_index":
 0.5,"fragmentation_index":0.25}],"policy":"perforated:x","blocks":{"blocks":{"whole":4,
-"compactable":3,"perforable":1},"memory_blocks":8,"holes":[0,1,0,0,0,0,0,0,0,0]},"request_bytes":
+"compactable":3,"perforable":1},"memory_blocks":8,"compactable_with_room":3,"holes":[0,1,0,0,0,0,0,0,0,0]},"request_bytes":
 2147483648,"requests":[{"case":"at once","perforates":true,"paper":"","shares":{"large":0.5,
 "perforated":0.25}},{"case":"later","perforates":false,"paper":"22 %","shares":null}],
 "memory_map":{"blocks":8,"blocks_per_cell":1,"frames":{"free":2048},"block_classes":{"free":4,

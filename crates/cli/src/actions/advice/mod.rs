@@ -232,6 +232,7 @@ fn assemble(
                 speed: gain.map_or(1.0, |gain| gain.speed),
                 large_bytes: timed.large_bytes(chosen),
                 if_all_had: timed.if_all_had(),
+                lacks_anywhere: timed.lacks_anywhere,
                 is_own_memory: run.memory.snapshot.is_some(),
             },
         ),

@@ -26,6 +26,8 @@ pub struct Figures {
     /// Speed over the program as it is, and memory in large pages in bytes, in memory that is not fragmented; `None` if
     /// that was not timed.
     pub if_all_had: Option<(f64, f64)>,
+    /// True if the program has too few of the advised large pages, and no more in memory that is not fragmented.
+    pub lacks_anywhere: bool,
     /// True if the simulated memory is that of this machine now.
     pub is_own_memory: bool,
 }
@@ -78,6 +80,17 @@ fn contiguity(
     let had = figures.large_bytes.min(wanted);
     if wanted <= 0.0 || had >= MOST * wanted {
         return None;
+    }
+    if figures.lacks_anywhere {
+        return risk(
+            "Not all of it gets large pages",
+            format!(
+                "of {} advised, at most {} are in large pages at one time. It is not for lack of them: memory that \
+                 nothing has fragmented gives no more",
+                bytes(wanted),
+                bytes(had)
+            ),
+        );
     }
     let memory = match figures.is_own_memory {
         true => "this machine's memory, as it is now",
@@ -181,6 +194,7 @@ mod tests {
             large_bytes: 0.0,
             speed: 1.0,
             if_all_had: None,
+            lacks_anywhere: false,
             is_own_memory: false,
         };
         let facts = Surroundings {

@@ -78,6 +78,8 @@ pub struct Timed {
     /// Runs of the program with the recommended requests in memory that nothing has fragmented; empty unless fragmented
     /// memory has too few large pages for them.
     all_had: Vec<RunResult>,
+    /// The recommended run has too few of the requested large pages, and no more in memory that is not fragmented.
+    pub lacks_anywhere: bool,
     /// Scheme of the program as it is.
     now: &'static str,
     /// Schemes of the host that are assumed; empty for a machine that is not virtual.
@@ -145,14 +147,22 @@ impl Timed {
             plans.push((*name, runs));
         }
         let hosts = hosts.to_vec();
-        let mut found = Self { own, all, plans, all_had: Vec::new(), now, hosts, sizes };
+        let lacks_anywhere = false;
+        let mut found =
+            Self { own, all, plans, all_had: Vec::new(), lacks_anywhere, now, hosts, sizes };
         let (scheme, requests) = match found.recommended() {
             Some(plan) => (ADVISED, Some(&candidates[plan].1)),
             None => (ALL, requests.as_ref()),
         };
         if let Some(requests) = requests.filter(|requests| found.lacks(requests)) {
             let stage = "timing memory that is not fragmented";
-            found.all_had = timed(&[scheme], Some(requests), false, stage)?;
+            let all_had = timed(&[scheme], Some(requests), false, stage)?;
+            let had = found.large_bytes(found.recommended());
+            if large_bytes(&all_had.iter().collect::<Vec<_>>()) > had {
+                found.all_had = all_had;
+            } else {
+                found.lacks_anywhere = true;
+            }
         }
         Ok(found)
     }
@@ -283,14 +293,20 @@ impl Timed {
         rows.push((AdviceRecord::FREE.into(), None, self.of(FREE)));
         let rows = rows.into_iter().filter(|(_, _, results)| !results.is_empty());
         rows.map(|(name, page_bytes, results)| {
-            let speeds = speeds(&results, &now);
+            let own = speeds(&results, &now);
+            // The error is that of what large pages gain: where they go, of what they would gain.
+            let loses_large = large_bytes(&results) < large_bytes(&now);
+            let speed = match loses_large {
+                true => record(&speeds(&now, &results)).map(|speed| speed.inverse()),
+                false => record(&own),
+            };
             AdviceRun {
                 name,
                 page_bytes,
                 schemes: results.iter().map(|result| result.scheme.clone()).collect(),
-                speed: record(&speeds)
+                speed: speed
                     .map(|speed| if are_same(&results, &now) { SpeedRecord::SAME } else { speed }),
-                scheme_speeds: speeds.into_iter().map(|(speed, _)| speed).collect(),
+                scheme_speeds: own.into_iter().map(|(speed, _)| speed).collect(),
                 speed_with_kernel: mean(results.iter().zip(&now).filter_map(|(run, now)| {
                     Some(
                         run.counter(WHOLE_RUN)?
@@ -431,7 +447,8 @@ mod tests {
             }
         };
         let plans = vec![(BEST_PARTS, advised)];
-        Timed { own, all, plans, all_had: Vec::new(), now: "4k", hosts, sizes: Vec::new() }
+        let (sizes, all_had) = (Vec::new(), Vec::new());
+        Timed { own, all, plans, all_had, lacks_anywhere: false, now: "4k", hosts, sizes }
     }
 
     #[test]

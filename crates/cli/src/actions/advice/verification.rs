@@ -38,8 +38,8 @@ pub fn verify_advice(
         false => numbers(trace)?.advice(&addresses),
     };
     if advice.is_empty() {
-        let problem =
-            "the recommended ranges lie in mappings of less than 2MB, which cannot be advised";
+        let problem = "none of the recommended ranges lies in a mapping of 2MB or more of the program itself. \
+            `perforate verify --inherit` measures programs that it executes";
         return Err(HostError::Verify(problem.into()).into());
     }
     let other_sizes = record.ranges.iter().any(|range| range.page_bytes != LARGE_BYTES);
