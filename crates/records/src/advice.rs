@@ -586,6 +586,15 @@ mod tests {
     }
 
     #[test]
+    fn an_inverse_exchanges_the_ends() {
+        let gain = SpeedRecord { speed: 1.25, sampling_half_width: 0.1, low: 1.0, high: 1.6 };
+        let SpeedRecord { speed, sampling_half_width, low, high } = gain.inverse();
+        assert_eq!((speed, low, high), (0.8, 0.625, 1.0));
+        assert!((sampling_half_width - 0.064).abs() < 1e-9, "{sampling_half_width}");
+        assert_eq!(SpeedRecord { low: -0.1, ..gain }.inverse().high, 1000.0);
+    }
+
+    #[test]
     fn the_planned_run_is_that_of_parts_or_of_all_memory() {
         let planned = |names: &[&str]| {
             let run = |name: &&str| AdviceRun { name: (*name).into(), ..AdviceRun::default() };

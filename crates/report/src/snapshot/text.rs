@@ -71,10 +71,11 @@ fn picture(map: &MemoryMap, columns: usize) -> String {
         letters.close();
     }
     let row_bytes = width as f64 * per_letter * per_cell * BLOCK_BYTES;
-    let mut text = format!(
-        "\nMemory, {} a letter, in the class that most of its 2MB blocks have\n",
+    let title = format!(
+        "Memory, {} a letter, in the class that most of its 2MB blocks have",
         bytes(per_letter * per_cell * BLOCK_BYTES)
     );
+    let mut text = format!("\n{}", wrapped("", &title, columns));
     let letters: Vec<char> = letters.letters.chars().collect();
     let mut gap = false;
     for (row, cells) in letters.chunks(width).enumerate() {

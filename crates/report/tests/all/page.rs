@@ -5,7 +5,7 @@ use crate::document::{
     chart, check, data, element, legend, marks, markup, strings, table, text, value,
 };
 use crate::vocabulary;
-use perforate_records::{RunResult, read_results};
+use perforate_records::{RunResult, TOO_LITTLE_WORK, read_results};
 use perforate_report::{ReportOptions, html};
 use roxmltree::{Document, Node};
 
@@ -213,6 +213,17 @@ fn functional_runs_speak_of_misses_and_draw_no_speed() {
         assert_eq!(marks(&chart(&page, "c0-misses")).len(), 2);
         assert!(element(document, "c0-references-per-walk").is_element());
     });
+    // Of schemes that users have, the one with the fewest walks, wherever it stands.
+    let headline = |lines: &str| {
+        let page = html(&read_results(lines).unwrap(), &options());
+        check(&page, |document| text(with_class(document, "headline").next().unwrap()))
+    };
+    let (large, between) = (text_of("thp", 9_000), text_of("mthp-64k", 1_000));
+    let lines = [text_of("4k", 10_000), large, between, text_of("1g", 5_000)].join("\n");
+    assert!(headline(&lines).ends_with("; with mthp-64k 90.0 % fewer."), "{}", headline(&lines));
+    let note = format!(r#""notes":["{TOO_LITTLE_WORK}"],"cycles""#);
+    let little = headline(&lines.replace("\"cycles\"", &note));
+    assert!(little.starts_with("Too little to tell") && !little.contains("fewer"), "{little}");
 }
 
 #[test]

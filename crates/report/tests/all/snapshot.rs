@@ -169,6 +169,27 @@ fn a_fragmentation_index_of_0_is_a_number() {
     assert_eq!([last("9  "), last("10 ")], ["would not fail", "0.000"], "{text}");
 }
 
+/// Of 4,096 frames none is managed, and fewer were reserved at boot.
+#[test]
+fn memory_that_the_kernel_cannot_use_is_told() {
+    let note = "are not the kernel's to use now";
+    let reserved = |frames: u64| {
+        let frames = format!("\"movable\":2048,\"reserved\":{frames}");
+        snapshot_table(&read_snapshot(&HOST.replace("\"movable\":2048", &frames)).unwrap(), 1000)
+    };
+    assert!(reserved(1024).contains(&format!("note: 12.0 MB {note}")), "{}", reserved(1024));
+    assert!(!reserved(4090).contains(note), "{}", reserved(4090));
+}
+
+#[test]
+fn the_memory_map_fits_the_terminal() {
+    let large = HOST.replace("[4,0,512,0,0],[4,1,0,0,0]", "[800,0]");
+    let text = snapshot_table(&read_snapshot(&large).unwrap(), 60);
+    assert!(text.contains(&format!("|{}|", ".".repeat(48))), "{text}");
+    let wide: Vec<&str> = text.lines().filter(|line| line.chars().count() > 60).collect();
+    assert_eq!(wide, [""; 0], "{text}");
+}
+
 /// Lines of a memory map of these runs (number of cells, class), with two 2MB blocks in a cell.
 fn picture(cells: &str) -> Vec<String> {
     let map = HOST

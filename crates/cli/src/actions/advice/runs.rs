@@ -536,6 +536,25 @@ mod tests {
         assert_eq!(untimed[0].speed, None);
     }
 
+    /// 4KB pages lose what large pages have gained, within the same error.
+    #[test]
+    fn a_loss_of_large_pages_has_the_error_of_their_gain() {
+        let row = |scheme: &str, cycles: u64, large: u64| {
+            let counters = format!(r#"{{"large_pages":{large}}}"#);
+            format!(
+                r#"{{"scheme":"{scheme}","workload":"w","cycles":{cycles},"counters":{counters}}}"#
+            )
+        };
+        let own = read_results(&[row("thp", 1000, 8), row("4k", 1250, 0)].join("\n")).unwrap();
+        let timed = Timed { own, now: "thp", ..timed(1000, vec![]) };
+        let above = |speeds: &[(f64, f64)]| {
+            let speed = speeds.first()?.0;
+            Some(SpeedRecord { speed, sampling_half_width: 0.0, low: speed, high: speed + 0.35 })
+        };
+        let small = timed.records(None, &above)[1].speed.unwrap();
+        assert_eq!((small.speed, small.low, small.high), (0.8, 0.625, 0.8));
+    }
+
     #[test]
     fn hosts_that_cannot_be_seen_are_pairs() {
         let timed = timed(1000, vec!["4k", "thp"]);
