@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use perforate_records::AdviceStep;
-use perforate_types::ProcessId;
+use perforate_types::{ProcessId, counted};
 
 /// Version as numbers, such as 6.18 or 2.36.
 pub type Version = (u32, u32);
@@ -537,9 +537,9 @@ fn khugepaged(case: &Case<'_>) -> Option<AdviceStep> {
     let scanned = case.setting("khugepaged/pages_to_scan").unwrap_or("4096");
     let sleep = case.setting("khugepaged/scan_sleep_millisecs").unwrap_or("10000");
     let effect = format!(
-        "khugepaged makes a large page of as few as {} used pages of 512 (max_ptes_none is {limit}), where \
+        "khugepaged makes a large page of as few as {} of 512 (max_ptes_none is {limit}), where \
          large pages are on: memory grows with time. It looks at {scanned} pages every {sleep} ms.",
-        512 - limit.min(511),
+        counted(512 - limit.min(511), "used page"),
     );
     let lines = vec![format!("echo 0 > {FOLDER}/khugepaged/max_ptes_none")];
     Some(remedy(
@@ -696,7 +696,7 @@ mod tests {
             text.contains("It has no effect until transparent_hugepage/enabled is madvise"),
             "{text}"
         );
-        assert!(text.contains("as few as 1 used pages of 512"), "{text}");
+        assert!(text.contains("as few as 1 used page of 512"), "{text}");
         assert!(!has(
             &machine((6, 1), &[("enabled", "always")], &[]),
             &large(),
