@@ -159,6 +159,10 @@ fn sampling(text: &str) -> Result<Sampling, ConfigError> {
 
 impl RecordArguments {
     fn options(&self, output: &Path) -> Result<RecordOptions, Failure> {
+        if output == Path::new("-") {
+            let problem = "a recording cannot go to standard output; expected the name of a file (./- is one named -)";
+            return Err(Failure::Usage(problem.into()));
+        }
         Ok(RecordOptions {
             selection: self.selection.read()?,
             spool_bytes: self.spool.bytes(),

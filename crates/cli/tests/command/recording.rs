@@ -42,6 +42,8 @@ fn a_trace_that_cannot_be_written() {
     let place = Place::new();
     let found = place.run(&["record", "-o", "no/such/x.trace", "--", "/bin/sh"]);
     assert_complaint(&found, 1, "", "record into a missing folder");
+    place.fails(&["record", "-o", "-", "--", "/bin/sh"], 2, "standard output");
+    assert!(place.names().is_empty(), "{:?}", place.names());
 }
 
 #[test]
