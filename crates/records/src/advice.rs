@@ -127,7 +127,8 @@ impl SpeedRecord {
     /// Speed of a run over itself, which has no error.
     pub const SAME: Self = Self { speed: 1.0, sampling_half_width: 0.0, low: 1.0, high: 1.0 };
 
-    /// The same with both runs exchanged: cycles after ÷ cycles before.
+    /// Speed-up of the first run over the second, from that of the second over the first: `1 ÷ speed`, and the
+    /// ends of its range likewise.
     #[must_use]
     pub fn inverse(&self) -> Self {
         let inverse = |speed: f64| 1.0 / speed.max(LEAST_SPEED);

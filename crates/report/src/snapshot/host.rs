@@ -6,8 +6,8 @@ use super::{Section, Value, count};
 use crate::format::{bytes, percent};
 
 const FRAME_BYTES: f64 = 4096.0;
-/// Least share of memory, 0–1, that a note tells of.
-const MUCH: f64 = 0.02;
+/// A note on memory that the kernel cannot use is written if it is at least this share of all memory, 0–1.
+const LEAST_UNMANAGED: f64 = 0.02;
 
 /// States of 4KB frames: their names in records, with the labels of tables.
 const STATES: [(&str, &str); 12] = [
@@ -55,7 +55,7 @@ fn unmanaged(record: &HostRecord) -> Option<String> {
         record.zones.iter().map(|zone| zone.present_frames.saturating_sub(zone.managed_frames));
     let reserved = record.frames.as_ref().and_then(|frames| frames.get("reserved").copied());
     let size = (unmanaged.sum::<u64>().saturating_sub(reserved?)) as f64 * FRAME_BYTES;
-    (size >= MUCH * memory_bytes(record)).then(|| {
+    (size >= LEAST_UNMANAGED * memory_bytes(record)).then(|| {
         format!(
             "{} are not the kernel's to use now, as a balloon of a virtual machine takes memory away (present \
              less managed in /proc/zoneinfo); they count as unmovable",
