@@ -88,6 +88,12 @@ impl MemoryState {
         Self { kernel, snapshot: None, ..self }
     }
 
+    /// Returns this memory under a kernel that has folios of the scheme's sizes only.
+    #[must_use]
+    pub fn with_folios_of_scheme(self) -> Self {
+        Self { kernel: KernelConfig { mthp: None, ..self.kernel }, ..self }
+    }
+
     /// Returns the options of the kernel policies, with the layout of page sizes of this memory,
     /// and with a flag that is true if a simulated or recorded history of use has fragmented the
     /// memory.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use perforate_host::machine::{LargePageSettings, Processor};
+use perforate_os::FolioSizes;
 
 use crate::actions::machines::HOST;
 use crate::actions::{Failure, RunRequest, WithError, own_memory};
@@ -62,7 +63,7 @@ impl fmt::Display for ThpSetting {
 }
 
 /// Completes a request with this machine (if `is_for_own` and the user names none) and, for this machine, with
-/// its memory as it is now and its setting of compaction in page faults. Returns notes on what could not be had.
+/// its memory as it is now and its settings of compaction in page faults and of multi-size THP. Returns notes on what could not be had.
 ///
 /// # Errors
 /// Errors of the options that the user gave.
@@ -94,13 +95,31 @@ pub fn with_own_machine(
             )),
         }
     }
-    if request.is_of_host()
-        && !request.spec.given().contains("defrag")
-        && let Some(defrag) = LargePageSettings::now().get("defrag")
-    {
-        request = changed(&request, "defrag", defrag)?;
+    if request.is_of_host() {
+        let settings = LargePageSettings::now();
+        let own =
+            [("defrag", settings.get("defrag").map(str::to_owned)), ("mthp", folios(&settings))];
+        for (key, value) in own {
+            if !request.spec.given().contains(key)
+                && let Some(value) = value
+            {
+                request = changed(&request, key, &value)?;
+            }
+        }
     }
     Ok((request, notes))
+}
+
+/// Sizes of folios between 4KB and 2MB that a machine has, in the form of the option `mthp`; `None` if it has
+/// none.
+fn folios(settings: &LargePageSettings) -> Option<String> {
+    let of_size = |order: u32| {
+        let kilobytes = 4_u32 << order;
+        let usage = settings.get(&format!("hugepages-{kilobytes}kB/enabled"))?;
+        (usage != "never").then(|| format!("{kilobytes}K={usage}"))
+    };
+    let sizes: Vec<String> = FolioSizes::ORDERS.filter_map(of_size).collect();
+    (!sizes.is_empty()).then(|| sizes.join(","))
 }
 
 /// Copies a request with another value of an option.
@@ -127,6 +146,26 @@ mod tests {
 
     use super::*;
     use crate::actions::MachineSettings;
+
+    /// Sizes that a machine never has are left out.
+    #[test]
+    fn folios_are_those_of_the_settings() {
+        let folder = tempfile::tempdir().unwrap();
+        let setting = |size: &str, text: &str| {
+            let own = folder.path().join(format!("hugepages-{size}kB"));
+            std::fs::create_dir(&own).unwrap();
+            std::fs::write(own.join("enabled"), text).unwrap();
+        };
+        let found = || folios(&LargePageSettings::read(folder.path()));
+        setting("8", "[always] inherit madvise never\n");
+        setting("2048", "always [inherit] madvise never\n");
+        setting("32", "always inherit madvise [never]\n");
+        assert_eq!(found(), None);
+        setting("64", "[always] inherit madvise never\n");
+        setting("1024", "always inherit [madvise] never\n");
+        assert_eq!(found().as_deref(), Some("64K=always,1024K=madvise"));
+        changed(&RunRequest::default(), "mthp", &found().unwrap()).unwrap();
+    }
 
     /// Compaction in page faults is that of this machine, if the simulated machine is this one and the user
     /// does not say otherwise.

@@ -67,8 +67,21 @@ pub struct Requests {
     pub large_bytes: u64,
 }
 
+/// Memory that a program is timed in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Memory {
+    /// As it is, with the system's folios.
+    AsItIs,
+    /// As it is, but with folios of the scheme's sizes only.
+    FoliosOfScheme,
+    /// As it would be if nothing had fragmented it.
+    Unfragmented,
+}
+
 /// Results of the timed runs.
 pub struct Timed {
+    /// Runs of the program as it is, if the system has folios besides: `own` has none of them. Otherwise empty.
+    with_folios: Vec<RunResult>,
     /// Runs of the program with its own requests for large pages, and with other sizes for all memory.
     own: Vec<RunResult>,
     /// Runs of the program with large pages for all memory.
@@ -109,54 +122,66 @@ impl Timed {
         }
         let all_schemes = schemes(question.now);
         let now = question.now.scheme();
+        let has_folios = request.spec.memory.kernel.mthp.is_some();
         let mut own: Vec<&str> = all_schemes.clone();
-        own.retain(|scheme| *scheme == now || *scheme != ALL);
+        own.retain(|scheme| match *scheme {
+            SMALL => true,
+            scheme if scheme == now => !has_folios,
+            scheme => scheme != ALL,
+        });
         let of_sizes: Vec<String> = choices.sizes.iter().copied().map(sizes::scheme).collect();
         own.extend(of_sizes.iter().map(String::as_str));
-        let mut timed =
-            |schemes: &[&str], more: Option<&Requests>, is_fragmented: bool, stage: &str| {
-                observer.on_stage(stage, "instructions");
-                // Options are checked for all schemes: some have no effect on 4KB pages.
-                let all = pairs(&all_schemes, hosts)?;
-                let mut resolved = request.resolve(Some(question.workload), all, &|_, _| ())?;
-                resolved.schemes = pairs(schemes, hosts)?;
-                if let Some(more) = more {
-                    let ranges =
-                        resolved.workload.advised.ranges().iter().chain(more.ranges.ranges());
-                    resolved.workload.advised = AdvisedRanges::new(ranges.cloned().collect());
-                }
-                if !is_fragmented {
-                    resolved.memory = resolved.memory.unfragmented();
-                }
-                match run(&resolved, observer) {
-                    Err(SimError::SampledTwice) => {
-                        request = changed(&request, "timing", "full")?;
-                        let measuring = request.spec.measuring.clone();
-                        Ok(run(&ResolvedRun { measuring, ..resolved }, observer)?)
-                    }
-                    results => Ok::<_, Failure>(results?),
-                }
+        let mut timed = |schemes: &[&str], more: Option<&Requests>, memory: Memory, stage: &str| {
+            observer.on_stage(stage, "instructions");
+            // Options are checked for all schemes: some have no effect on 4KB pages.
+            let all = pairs(&all_schemes, hosts)?;
+            let mut resolved = request.resolve(Some(question.workload), all, &|_, _| ())?;
+            resolved.schemes = pairs(schemes, hosts)?;
+            if let Some(more) = more {
+                let ranges = resolved.workload.advised.ranges().iter().chain(more.ranges.ranges());
+                resolved.workload.advised = AdvisedRanges::new(ranges.cloned().collect());
+            }
+            resolved.memory = match memory {
+                Memory::AsItIs => resolved.memory,
+                Memory::FoliosOfScheme => resolved.memory.with_folios_of_scheme(),
+                Memory::Unfragmented => resolved.memory.unfragmented(),
             };
-        let own = timed(&own, None, true, "timing the program as it is")?;
+            match run(&resolved, observer) {
+                Err(SimError::SampledTwice) => {
+                    request = changed(&request, "timing", "full")?;
+                    let measuring = request.spec.measuring.clone();
+                    Ok(run(&ResolvedRun { measuring, ..resolved }, observer)?)
+                }
+                results => Ok::<_, Failure>(results?),
+            }
+        };
+        let stage = "timing the program as it is";
+        let with_folios = match has_folios {
+            true => timed(&[now], None, Memory::AsItIs, stage)?,
+            false => Vec::new(),
+        };
+        let own = timed(&own, None, Memory::FoliosOfScheme, stage)?;
         let Choices { sizes, all: requests, plans: candidates } = choices;
-        let all = timed(&[ALL], requests.as_ref(), true, "timing large pages for all memory")?;
+        let all =
+            timed(&[ALL], requests.as_ref(), Memory::AsItIs, "timing large pages for all memory")?;
         let mut plans = Vec::new();
         for (name, requests) in &candidates {
-            let runs =
-                timed(&[ADVISED], Some(requests), true, "timing the program as recommended")?;
+            let stage = "timing the program as recommended";
+            let runs = timed(&[ADVISED], Some(requests), Memory::AsItIs, stage)?;
             plans.push((*name, runs));
         }
         let hosts = hosts.to_vec();
         let lacks_anywhere = false;
+        let all_had = Vec::new();
         let mut found =
-            Self { own, all, plans, all_had: Vec::new(), lacks_anywhere, now, hosts, sizes };
+            Self { with_folios, own, all, plans, all_had, lacks_anywhere, now, hosts, sizes };
         let (scheme, requests) = match found.recommended() {
             Some(plan) => (ADVISED, Some(&candidates[plan].1)),
             None => (ALL, requests.as_ref()),
         };
         if let Some(requests) = requests.filter(|requests| found.lacks(requests)) {
             let stage = "timing memory that is not fragmented";
-            let all_had = timed(&[scheme], Some(requests), false, stage)?;
+            let all_had = timed(&[scheme], Some(requests), Memory::Unfragmented, stage)?;
             let had = found.large_bytes(found.recommended());
             if large_bytes(&all_had.iter().collect::<Vec<_>>()) > had {
                 found.all_had = all_had;
@@ -181,6 +206,14 @@ impl Timed {
         self.own.iter().filter(|result| is_one(&result.scheme)).collect()
     }
 
+    /// Runs of the program as it is, one for each assumption about the host.
+    fn as_it_is(&self) -> Vec<&RunResult> {
+        match self.with_folios.is_empty() {
+            true => self.of(self.now),
+            false => self.with_folios.iter().collect(),
+        }
+    }
+
     /// Runs of the program with the pages of a plan, by its index, or with large pages for all memory.
     fn with(&self, plan: Option<usize>) -> Vec<&RunResult> {
         plan.map_or(&self.all, |plan| &self.plans[plan].1).iter().collect()
@@ -188,30 +221,30 @@ impl Timed {
 
     /// Speed with the pages of a plan, or with large pages for all memory, over the speed as it is.
     pub fn speeds(&self, plan: Option<usize>) -> Speeds {
-        speeds(&self.with(plan), &self.of(self.now))
+        speeds(&self.with(plan), &self.as_it_is())
     }
 
     /// Speed with translation that costs nothing over the speed as it is.
     pub fn free_over_now(&self) -> Speeds {
-        speeds(&self.of(FREE), &self.of(self.now))
+        speeds(&self.of(FREE), &self.as_it_is())
     }
 
     /// Speed with the recommended pages over the speed as it is, and their bytes, if memory is not fragmented; `None`
     /// unless fragmented memory has too few large pages.
     pub fn if_all_had(&self) -> Option<(f64, f64)> {
         let runs: Vec<&RunResult> = self.all_had.iter().collect();
-        let speeds = speeds(&runs, &self.of(self.now));
+        let speeds = speeds(&runs, &self.as_it_is());
         Some((mean(speeds.iter().map(|(speed, _)| *speed))?, large_bytes(&runs)))
     }
 
     /// True if the program runs as with 4KB pages as it is.
     pub fn is_small_now(&self) -> bool {
-        are_same(&self.of(self.now), &self.of(SMALL))
+        are_same(&self.as_it_is(), &self.of(SMALL))
     }
 
     /// Speed as it is over the speed with 4KB pages.
     pub fn now_over_small(&self) -> Speeds {
-        speeds(&self.of(self.now), &self.of(SMALL))
+        speeds(&self.as_it_is(), &self.of(SMALL))
     }
 
     /// Index of the recommended plan; `None` for large pages for all memory. Recommended is what costs least and gains
@@ -241,13 +274,13 @@ impl Timed {
 
     /// Memory as recommended less the memory as it is, in bytes.
     pub fn additional_bytes(&self, plan: Option<usize>) -> i64 {
-        let own = memory(&self.of(self.now));
+        let own = memory(&self.as_it_is());
         (memory(&self.with(plan)) - own).round() as i64
     }
 
     /// Memory of the program as it is less that with 4KB pages, in bytes.
     pub fn additional_bytes_now(&self) -> u64 {
-        (memory(&self.of(self.now)) - self.resident()).max(0.0) as u64
+        (memory(&self.as_it_is()) - self.resident()).max(0.0) as u64
     }
 
     /// Memory with 4KB pages in bytes.
@@ -261,7 +294,7 @@ impl Timed {
 
     /// Large pages of the program as it is, at their peak.
     pub fn large_pages_now(&self) -> u64 {
-        counter(&self.of(self.now), "large_pages") as u64
+        counter(&self.as_it_is(), "large_pages") as u64
     }
 
     /// Large pages of the program as recommended, at their peak, in bytes.
@@ -271,7 +304,7 @@ impl Timed {
 
     /// Records of the runs; `record` converts speed-ups.
     pub fn records(&self, plan: Option<usize>, record: &ToRecord<'_>) -> Vec<AdviceRun> {
-        let now = self.of(self.now);
+        let now = self.as_it_is();
         let (smaller, huge): (Vec<PageOrder>, Vec<_>) =
             self.sizes.iter().copied().partition(|order| *order < PageOrder::LARGE);
         let sized = |order: PageOrder| {
@@ -329,7 +362,7 @@ impl Timed {
         let all = self.mean_gain(None).filter(|gain| *gain >= WORTH_EFFORT)?;
         let of_all = self.additional_bytes(None);
         let least_saved = (self.resident() * LEAST_SAVED) as i64;
-        let now = self.of(self.now);
+        let now = self.as_it_is();
         let between = self.sizes.iter().filter(|order| **order < PageOrder::LARGE);
         let candidates = between.filter_map(|&order| {
             let runs = self.of(&sizes::scheme(order));
@@ -345,7 +378,7 @@ impl Timed {
 
     /// Notes of the runs that a reader of advice needs: the memory, this machine, and an incomplete trace.
     pub fn notes(&self) -> Vec<String> {
-        let Some(first) = self.own.first() else { return Vec::new() };
+        let Some(first) = self.as_it_is().first().copied() else { return Vec::new() };
         let is_kept = |note: &&String| {
             ["machine:", "the trace is incomplete", "timed", "the recording", "host:", "sampled"]
                 .iter()
@@ -448,7 +481,18 @@ mod tests {
         };
         let plans = vec![(BEST_PARTS, advised)];
         let (sizes, all_had) = (Vec::new(), Vec::new());
-        Timed { own, all, plans, all_had, lacks_anywhere: false, now: "4k", hosts, sizes }
+        let with_folios = Vec::new();
+        Timed {
+            with_folios,
+            own,
+            all,
+            plans,
+            all_had,
+            lacks_anywhere: false,
+            now: "4k",
+            hosts,
+            sizes,
+        }
     }
 
     #[test]
@@ -464,6 +508,19 @@ mod tests {
         let none = Timed { plans: Vec::new(), ..timed(1020, vec![]) };
         assert_eq!(none.recommended(), None);
         assert_eq!(none.speeds(None), [(1.2, 0.0)]);
+    }
+
+    /// Where the system has folios besides, the program as it is differs from one with 4KB pages only.
+    #[test]
+    fn folios_of_the_system_are_part_of_the_program_as_it_is() {
+        let none = timed(1020, vec![]);
+        assert!(none.is_small_now());
+        let with_folios = results(&[("4k", 1100, 120)]);
+        let some = Timed { with_folios, ..timed(1020, vec![]) };
+        assert!(!some.is_small_now());
+        assert_eq!(some.now_over_small(), [(1200.0 / 1100.0, 0.0)]);
+        assert_eq!(some.speeds(None), [(1.1, 0.0)]);
+        assert_eq!((some.additional_bytes_now(), some.resident_bytes()), (20, 100));
     }
 
     /// Large pages for all memory gain 20 %. Parts, the same in 2MB, and with 1GB pages gain what the cycles say.
