@@ -120,6 +120,9 @@ pub struct Analysis {
     pub has_events: bool,
     /// True if the trace is longer than the analysed part.
     pub is_cut: bool,
+    /// Failure of the recorded program, as a clause; `None` if it succeeded, or if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
 }
 
 /// Analyses a trace for a machine with these TLBs. `threads` configurations are simulated at a time. The analysis
@@ -135,7 +138,7 @@ pub fn analyse(
     stop: &AtomicBool,
     on_progress: &mut (dyn FnMut(Progress) + Send),
 ) -> Result<Analysis, AdviceError> {
-    let SourceMetadata { name: workload, has_events, .. } = source.metadata().clone();
+    let SourceMetadata { name: workload, has_events, failure, .. } = source.metadata().clone();
     let mut references = References::default();
     let memory = collect(source, part, &mut references, stop, on_progress)?;
     let gigabytes: Vec<u64> = memory.ids.gigabytes().collect();
@@ -205,6 +208,7 @@ pub fn analyse(
         accesses: memory.data_accesses,
         has_events,
         is_cut: memory.is_cut,
+        failure,
         areas: memory.areas,
     })
 }

@@ -94,7 +94,6 @@ pub struct AdviseArguments {
     /// the program gives the advice (docs/verify.md)
     #[arg(
         long,
-        requires = "program",
         conflicts_with_all = ["pid", "samples"],
         help_heading = Section::Program.title()
     )]
@@ -139,6 +138,11 @@ pub fn advise(
     let folder = arguments.out.as_deref().map(ResultFolder::named).transpose()?;
     if arguments.seconds.is_some() && arguments.pid.is_none() {
         let problem = "--seconds is how long the process of --pid is watched: expected --pid PID";
+        return Err(Failure::Usage(problem.into()));
+    }
+    if arguments.verify && arguments.program.is_empty() {
+        let problem =
+            "--verify runs the program that advice is for: expected -- PROG ARGS…, and no trace";
         return Err(Failure::Usage(problem.into()));
     }
     let mut failure = None;

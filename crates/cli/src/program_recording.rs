@@ -15,7 +15,7 @@ use perforate_report::text::compact;
 use perforate_sim::{CUT_OFF, PlacementOptions, RunResult};
 
 use crate::progress::Bar;
-use crate::record::{ending_text, record_with_bar, record_with_reporter};
+use crate::record::{record_with_bar, record_with_reporter};
 
 /// Number of instructions to record if the user gives only the number to skip.
 const DEFAULT_INSTRUCTIONS: u64 = 50_000_000;
@@ -75,7 +75,7 @@ impl ProgramRecording {
             Ok(summary) => Ok(Self {
                 trace,
                 failure: failure(summary.ending),
-                is_program_failure: summary.is_failure(),
+                is_program_failure: summary.ending.is_failure(),
                 notes: notes(&summary),
             }),
             Err(RecordError::Interrupted) => Err(Failure::Interrupted),
@@ -107,7 +107,9 @@ impl ProgramRecording {
     pub fn annotate(&self, result: &mut RunResult) {
         // The note on the recording says more.
         result.notes.retain(|note| !note.starts_with(CUT_OFF));
-        result.notes.extend(self.failure.iter().chain(&self.notes).cloned());
+        let failure = self.failure.iter().filter(|text| !result.notes.contains(text));
+        let notes: Vec<String> = failure.chain(&self.notes).cloned().collect();
+        result.notes.extend(notes);
     }
 
     /// Flag that Ctrl-C sets while the recorded trace is simulated.
@@ -126,7 +128,7 @@ fn file_name(program: &[OsString]) -> OsString {
 
 fn failure(ending: Ending) -> Option<String> {
     let is_usual = matches!(ending, Ending::Exited(0) | Ending::Limit);
-    (!is_usual).then(|| ending_text(ending))
+    (!is_usual).then(|| ending.to_string())
 }
 
 /// Notes on the recorded part, unless it is the whole program.

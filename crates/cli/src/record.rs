@@ -188,8 +188,8 @@ pub fn record(arguments: &RecordArguments) -> Result<(), Failure> {
         let costs = perforate_record::measure_overhead(&arguments.program)?;
         print(&overhead_text(&costs, &summary))?;
     }
-    match summary.is_failure() {
-        true => Err(Failure::Program(ending_text(summary.ending))),
+    match summary.ending.is_failure() {
+        true => Err(Failure::Program(summary.ending.to_string())),
         false => Ok(()),
     }
 }
@@ -251,7 +251,7 @@ fn json(path: &Path, summary: &RecordSummary) -> String {
         "processes": summary.processes.iter().map(process).collect::<Vec<_>>(),
         "bytes": summary.bytes,
         "seconds": summary.seconds,
-        "ending": ending_text(summary.ending),
+        "ending": summary.ending.to_string(),
         "stopped_by": summary.ending.stopped_by(),
         "accesses_unmapped": summary.accesses_unmapped,
         "mappings_misplaced": summary.mappings_misplaced,
@@ -325,7 +325,7 @@ fn text(path: &Path, summary: &RecordSummary) -> String {
         summary.bytes,
         per_instruction(summary.bytes, summary.instructions, [", ", ""]),
         times(summary),
-        ending_text(summary.ending),
+        summary.ending,
     );
     text + warnings(summary).as_str()
 }
@@ -408,25 +408,6 @@ fn times(summary: &RecordSummary) -> String {
         }
     }
     format!("{text}\n      the trace was complete after {:.1} s", summary.seconds)
-}
-
-/// Describes the reason for which a recording ended.
-pub fn ending_text(ending: Ending) -> String {
-    match ending {
-        Ending::Exited(code) => format!("the program ended with exit code {code}"),
-        Ending::Signalled(signal) => format!("the program was killed by signal {signal}"),
-        Ending::Limit => "the requested instructions were recorded; the program was ended".into(),
-        Ending::Size => "the trace has reached its largest size; the program was ended".into(),
-        Ending::Time => "the requested time is over; the program was ended".into(),
-        Ending::Stopped => "stopped; the program was ended".into(),
-        Ending::Full => {
-            "no room for more of the trace; the program was ended, and the trace so far is kept"
-                .into()
-        }
-        Ending::Replaced => {
-            "the program replaced itself by one that cannot be recorded (execve)".into()
-        }
-    }
 }
 
 fn overhead_text(costs: &Overhead, summary: &RecordSummary) -> String {

@@ -1,6 +1,7 @@
 //! Options, progress and summary of a recording.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -190,6 +191,30 @@ impl Ending {
             Self::Stopped => Some(StoppedBy::User),
         }
     }
+
+    /// True if the program failed, or was replaced by a program that could not be recorded.
+    pub fn is_failure(self) -> bool {
+        self != Self::Exited(0) && self.stopped_by().is_none()
+    }
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Exited(code) => return write!(f, "the program ended with exit code {code}"),
+            Self::Signalled(signal) => {
+                return write!(f, "the program was killed by signal {signal}");
+            }
+            Self::Limit => "the requested instructions were recorded; the program was ended",
+            Self::Size => "the trace has reached its largest size; the program was ended",
+            Self::Time => "the requested time is over; the program was ended",
+            Self::Stopped => "stopped; the program was ended",
+            Self::Full => {
+                "no room for more of the trace; the program was ended, and the trace so far is kept"
+            }
+            Self::Replaced => "the program replaced itself by one that cannot be recorded (execve)",
+        })
+    }
 }
 
 /// Summary of one recorded process.
@@ -253,13 +278,6 @@ pub struct RecordSummary {
     pub ending: Ending,
 }
 
-impl RecordSummary {
-    /// True if the recorded program failed, or was replaced by a program that could not be recorded.
-    pub fn is_failure(&self) -> bool {
-        !matches!(self.ending, Ending::Exited(0)) && self.ending.stopped_by().is_none()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -302,29 +320,8 @@ mod tests {
             (Ending::Stopped, Some(StoppedBy::User), false),
             (Ending::Full, Some(StoppedBy::Disk), false),
         ] {
-            let summary = RecordSummary {
-                instructions: 1,
-                instructions_skipped: 0,
-                instructions_between: 0,
-                windows: 1,
-                accesses: 0,
-                accesses_unmapped: 0,
-                mappings_misplaced: 0,
-                programs_unrecorded: 0,
-                pages_touched: 0,
-                threads: 1,
-                processes: Vec::new(),
-                bytes: 30,
-                records: 0,
-                program_seconds: 0.0,
-                processor_seconds: None,
-                instructions_executed: 0,
-                waited_seconds: 0.0,
-                seconds: 0.0,
-                ending,
-            };
             assert_eq!(
-                (ending.stopped_by(), summary.is_failure()),
+                (ending.stopped_by(), ending.is_failure()),
                 (stopped_by, is_failure),
                 "{ending:?}"
             );

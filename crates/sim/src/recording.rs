@@ -6,7 +6,8 @@ use perforate_types::Counters;
 /// Beginning of the note on a trace whose recording ended before the recorded program did.
 pub const CUT_OFF: &str = "the recording was ended before its program";
 
-/// Returns notes on parts that a recording lacks: its end, or mappings of accessed memory.
+/// Returns notes on the failure of the recorded program, and on parts that a recording lacks: its end, or mappings
+/// of accessed memory.
 pub fn recording_notes(metadata: &SourceMetadata) -> Vec<String> {
     let by = metadata.stopped_by.map(|reason| format!(", by {reason}")).unwrap_or_default();
     let cut_off = metadata
@@ -19,7 +20,7 @@ pub fn recording_notes(metadata: &SourceMetadata) -> Vec<String> {
              being mapped: the simulated kernel refuses these, and the answer leaves them out"
         )
     });
-    cut_off.into_iter().chain(unmapped).collect()
+    metadata.failure.clone().into_iter().chain(cut_off).chain(unmapped).collect()
 }
 
 /// Returns a note on accesses that the simulated kernel refused. `None` if there are none, or if the trace's recorder
@@ -51,6 +52,13 @@ mod tests {
     use perforate_trace::StoppedBy;
 
     use super::*;
+
+    #[test]
+    fn the_failure_of_a_recorded_program_is_noted() {
+        let failure = Some("the program was killed by signal 11".to_owned());
+        let metadata = SourceMetadata { failure: failure.clone(), ..SourceMetadata::default() };
+        assert_eq!(recording_notes(&metadata), [failure.unwrap()]);
+    }
 
     #[test]
     fn a_recording_without_fault_needs_no_note() {

@@ -15,6 +15,7 @@ pub fn metadata_for(source: &dyn Source) -> TraceMetadata {
         is_cut_off: metadata.is_cut_off,
         instructions_skipped: metadata.instructions_skipped,
         stopped_by: metadata.stopped_by,
+        failure: metadata.failure.clone(),
         accesses_unmapped: metadata.accesses_unmapped,
         has_events: metadata.has_events,
         has_dependencies: metadata.has_dependencies,

@@ -49,6 +49,9 @@ pub struct SourceMetadata {
     /// Limit or request that ended the recording; `None` if the program ended, or if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped_by: Option<StoppedBy>,
+    /// Failure of the recorded program, as a clause; `None` if it succeeded, or if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
     /// Number of accesses to memory that the trace does not map, as the recorder counted them; 0 if
     /// unknown.
     #[serde(skip_serializing_if = "is_zero")]

@@ -218,6 +218,9 @@ fn a_program_that_fails_is_a_failure_and_its_recording_is_kept() {
         let expected = format!("{words}; what was recorded of it is kept\n");
         assert!(found.err.ends_with(&expected), "{}", found.err);
         assert_eq!(place.names(), ["x.trace"]);
+        let failed = |arguments: &[&str]| in_one_line(&place.succeeds(arguments)).contains(words);
+        assert!(failed(&["trace", "info", "x.trace"]));
+        assert!(failed(&["compare", "x.trace", "--scheme", "4k", "--functional", "--json"]));
     }
 }
 

@@ -79,7 +79,9 @@ impl Spool {
         limit_bytes: u64,
     ) -> Result<Self, RecordError> {
         let file = tempfile::tempfile_in(folder);
-        let file = file.map_err(RecordError::system("making a temporary file"))?;
+        let file = file.map_err(|error| {
+            RecordError::file(folder, format!("making a temporary file in it: {error}"))
+        })?;
         let state = Arc::new(State {
             shared,
             answerer,

@@ -36,12 +36,14 @@ impl Session {
         let metadata = TraceMetadata {
             is_cut_off: stopped_by.is_some(),
             stopped_by,
+            failure: ending.is_failure().then(|| ending.to_string()),
             accesses_unmapped: self.replay.unmapped,
             ..self.metadata()
         };
         let full = TraceMetadata {
             is_cut_off: true,
             stopped_by: Ending::Full.stopped_by(),
+            failure: None,
             ..metadata.clone()
         };
         let mut written = match ending {

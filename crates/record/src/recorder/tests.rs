@@ -224,6 +224,7 @@ fn the_end_of_a_recording_has_its_figures() {
     assert_eq!((summary.ending, summary.processes.len()), (Ending::Exited(0), 0));
     assert!(summary.bytes > 0 && summary.processor_seconds.is_some());
     assert_eq!((metadata.is_cut_off, metadata.stopped_by), (false, None));
+    assert_eq!(metadata.failure, None);
     assert_eq!((metadata.instructions_skipped, metadata.accesses_unmapped), (30, 5));
     for (ending, stopped_by) in [
         (Ending::Limit, StoppedBy::Instructions),
@@ -235,8 +236,9 @@ fn the_end_of_a_recording_has_its_figures() {
         assert_eq!((metadata.is_cut_off, metadata.stopped_by), (true, Some(stopped_by)));
         assert_eq!(summary.ending, ending);
     }
-    let (summary, _) = finished(Ending::Signalled(9));
+    let (summary, metadata) = finished(Ending::Signalled(9));
     assert_eq!(summary.instructions_between, 70);
+    assert_eq!(metadata.failure.as_deref(), Some("the program was killed by signal 9"));
 }
 
 #[test]

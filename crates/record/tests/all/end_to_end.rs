@@ -30,7 +30,7 @@ fn assert_flow_is_whole(trace: &Chunk) -> usize {
 fn assert_summary_fits(summary: &RecordSummary, trace: &Chunk) {
     assert_eq!((summary.windows, summary.instructions_between), (1, 0));
     assert_eq!((summary.programs_unrecorded, summary.mappings_misplaced), (0, 0));
-    assert!(!summary.is_failure());
+    assert!(!summary.ending.is_failure());
     let [process] = &summary.processes[..] else { panic!("one process") };
     assert_eq!((process.number, process.instructions), (0, summary.instructions));
     let both_ends = |first: u64, bytes: u64| [first / 4096, (first + bytes - 1) / 4096];

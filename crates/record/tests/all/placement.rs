@@ -62,7 +62,7 @@ fn mappings_of_whole_large_pages_are_where_linux_places_them() {
     let options = options(&output, &[program.path(), "again"]);
     let summary = record_quietly(options).unwrap();
     // The program looks, too.
-    assert!(!summary.is_failure(), "{:?}", summary.ending);
+    assert!(!summary.ending.is_failure(), "{:?}", summary.ending);
     assert_eq!(summary.mappings_misplaced, 0);
 
     let events = read(&output).events;

@@ -65,6 +65,10 @@ pub struct TraceMetadata {
     /// itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped_by: Option<StoppedBy>,
+    /// Failure of the recorded program, as a clause, such as `the program was killed by signal 11`; `None` if it
+    /// succeeded, or if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
     /// Number of accesses to memory whose mapping the recorder did not see. A simulated kernel refuses
     /// them.
     #[serde(skip_serializing_if = "is_zero")]

@@ -89,6 +89,7 @@ impl TraceReader {
             programs_beside: 0,
             instructions_skipped: metadata.instructions_skipped,
             stopped_by: metadata.stopped_by,
+            failure: metadata.failure.clone(),
             accesses_unmapped: metadata.accesses_unmapped,
             recording: None,
             assumptions: assumptions(&file),

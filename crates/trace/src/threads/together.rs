@@ -125,6 +125,7 @@ fn metadata(sources: &[Box<dyn Source>]) -> SourceMetadata {
         // Each program has its own start.
         instructions_skipped: 0,
         stopped_by: all().find_map(|it| it.stopped_by),
+        failure: all().find_map(|it| it.failure.clone()),
         accesses_unmapped: all().fold(0, |sum: u64, it| sum.saturating_add(it.accesses_unmapped)),
         assumptions,
     }

@@ -164,7 +164,8 @@ mod tests {
         setting("64", "[always] inherit madvise never\n");
         setting("1024", "always inherit [madvise] never\n");
         assert_eq!(found().as_deref(), Some("64K=always,1024K=madvise"));
-        changed(&RunRequest::default(), "mthp", &found().unwrap()).unwrap();
+        let request = RunRequest::new(Default::default(), MachineSettings::default()).unwrap();
+        changed(&request, "mthp", &found().unwrap()).unwrap();
     }
 
     /// Compaction in page faults is that of this machine, if the simulated machine is this one and the user

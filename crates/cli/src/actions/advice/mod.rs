@@ -268,7 +268,7 @@ fn evidence_record(
             ..AdviceEvidence::default()
         },
         workload: analysis.workload.clone(),
-        failure: question.failure.clone(),
+        failure: question.failure.clone().or_else(|| analysis.failure.clone()),
         machine: run.machine.name.clone(),
         now: question.now.to_string(),
         first_touch_share: (all_walks > 0).then(|| first_walks as f64 / all_walks as f64),

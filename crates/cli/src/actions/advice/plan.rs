@@ -367,6 +367,7 @@ mod tests {
             accesses: 1000,
             has_events: true,
             is_cut: false,
+            failure: None,
         }
     }
 
