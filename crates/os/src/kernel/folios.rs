@@ -9,7 +9,7 @@ use perforate_types::{CONTIGUOUS_PAGES, figures};
 
 use super::first_touch::{Backed, Touch};
 use super::{Core, FirstTouch, KernelConfig, single_page};
-use crate::space::{index_of, region_of};
+use crate::space::{Attributes, index_of, region_of};
 use crate::{FolioSizes, Orders, OsError, Policy};
 
 /// Sizes of folios that a kernel maps, and the numbers of those that it mapped.
@@ -61,12 +61,15 @@ impl Folios {
 
 /// Maps an unmapped page by a 4KB entry: with the other pages of a folio if possible, else alone.
 pub(super) fn map(core: &mut Core, touch: &Touch) -> Result<(), OsError> {
-    let are_possible = !core.folios.sizes.are_none();
-    let wanted = core.wanted_folio(&touch.area.attributes);
-    if (are_possible || wanted.is_some()) && map_folio(core, touch)? == Backed::Yes {
+    if are_possible(core, &touch.area.attributes) && map_folio(core, touch)? == Backed::Yes {
         return Ok(());
     }
     single_page::map(core, touch.space, touch.page, touch.permissions())
+}
+
+/// True if the kernel or the program asks for folios in a memory area.
+pub(super) fn are_possible(core: &Core, attributes: &Attributes) -> bool {
+    !core.folios.sizes.are_none() || core.wanted_folio(attributes).is_some()
 }
 
 /// Maps the largest folio around the page for which there are room and memory.

@@ -45,6 +45,7 @@ fn populate_region(
     mut left: HoleSet,
     writes: bool,
 ) -> Result<(), OsError> {
+    let mut is_first = true;
     let mut is_in_extent = true;
     while let Some(index) = left.first() {
         let touch = Touch { space: id, page: page_at(number, index), area };
@@ -56,6 +57,15 @@ fn populate_region(
             left = left.minus(&mapped);
             is_in_extent = !mapped.is_empty();
         }
+        if is_first
+            && backers.map_singly(core, &area)
+            && core.space(id)?.has_vacant_entries(number, &left)
+        {
+            let mapped = single_page::map_all(core, id, number, &left, touch.permissions())?;
+            core.touch_subpages(id, number, &mapped);
+            left = left.minus(&mapped);
+        }
+        is_first = false;
     }
     Ok(())
 }

@@ -1,10 +1,10 @@
 //! Allocation of a single frame for a 4KB page or a hole.
 
-use perforate_types::{Permissions, SpaceId};
+use perforate_types::{HoleSet, Permissions, SpaceId};
 
 use super::{Core, FirstTouch, sharing};
 use crate::OsError;
-use crate::space::Present;
+use crate::space::{Present, page_at};
 
 /// Maps an unmapped page as a 4KB page with a newly allocated frame.
 pub(super) fn map(
@@ -21,6 +21,35 @@ pub(super) fn map(
     }
     space.ledger.bring_in(FirstTouch::Page);
     Ok(())
+}
+
+/// Maps sub-pages of a 2MB region in which a level-1 node has empty entries for them, each as [`map`] would, the lowest
+/// first. Returns the sub-pages that it mapped: those before the first whose allocation would reclaim memory.
+pub(super) fn map_all(
+    core: &mut Core,
+    id: SpaceId,
+    number: u64,
+    subpages: &HoleSet,
+    permissions: Permissions,
+) -> Result<HoleSet, OsError> {
+    let mut mapped = HoleSet::EMPTY;
+    let space = &mut core.space_mut(id)?;
+    for run in subpages.runs() {
+        let mut next = run.start;
+        while next < run.end {
+            let Some(frames) = space.memory.allocate_singles((run.end - next) as u64) else {
+                return Ok(mapped);
+            };
+            let end = next + (frames.end - frames.start) as usize;
+            space.map_pages(page_at(number, next), frames, permissions);
+            for index in next..end {
+                space.ledger.bring_in(FirstTouch::Page);
+                mapped.insert(index);
+            }
+            next = end;
+        }
+    }
+    Ok(mapped)
 }
 
 /// Allocates a frame for an unallocated hole. If the in-place frame is available, the hole is

@@ -219,10 +219,32 @@ impl Buddy {
             .or_else(|| self.open(kind, end))
             .or_else(|| self.steal(order, kind, end))
             .or_else(|| self.take_from_aside(order, kind, end))?;
+        Some(self.split_block(number, from_order, order))
+    }
+
+    /// Allocates adjacent frames for content of migrate type `kind`, at most `most`: the ones that successive calls of
+    /// [`Self::allocate`] for single frames would return. `None` if none is free.
+    pub(crate) fn allocate_singles(&mut self, most: u64, kind: MigrateType) -> Option<Range<u64>> {
+        let end = End::Highest;
+        let own = self.block_in(list_of(kind, false), 0, end).or_else(|| self.open(kind, end));
+        let Some((number, from_order)) = own else {
+            let frame = self.allocate(0, kind)?.number();
+            return Some(frame..frame + 1);
+        };
+        // No pageblock of this type has a smaller block, so single frames come from this one until it is used up,
+        // the lowest first.
+        let order = from_order.min(most.ilog2());
+        let first = self.split_block(number, from_order, order).number();
+        Some(first..first + (1 << order))
+    }
+
+    /// Allocates the lowest block of `order` of a pageblock's lowest free block of `from_order`.
+    #[inline]
+    fn split_block(&mut self, number: u64, from_order: u32, order: u32) -> Frame {
         let index =
             self.change(number, |block| (block.allocate(from_order, order), order..=from_order));
         self.free_frames -= 1 << order;
-        Some(Frame::new(number * PAGEBLOCK_FRAMES + ((index as u64) << order)))
+        Frame::new(number * PAGEBLOCK_FRAMES + ((index as u64) << order))
     }
 
     /// Finds the smallest free block of at least 2^`order` frames in the pageblocks of `list`, from `end` of

@@ -1,5 +1,7 @@
 //! Memory pressure: watermarks, and reclaim of memory that the rest of the system uses.
 
+use std::ops::Range;
+
 use perforate_types::Frame;
 
 use super::others::OtherUse;
@@ -54,6 +56,15 @@ impl PhysicalMemory {
                 return Err(self.exhausted(FRAME_BYTES << order));
             }
         }
+    }
+
+    /// Allocates adjacent frames for pages of a program, at most `most`: the ones that successive allocations of single
+    /// frames would return. `None` if some of these would reclaim memory first.
+    pub(crate) fn allocate_singles(&mut self, most: u64) -> Option<Range<u64>> {
+        if self.zones.free_frames() < self.watermarks.low_frames + most {
+            return None;
+        }
+        self.zones.allocate_singles(most, MigrateType::Movable)
     }
 
     /// True if fewer frames are free than the low watermark, so that an allocation reclaims memory first.

@@ -203,6 +203,19 @@ impl Zones {
         Some(found)
     }
 
+    /// Allocates adjacent frames, at most `most`: the ones that successive calls of [`Self::allocate`] for single
+    /// frames would return.
+    pub(crate) fn allocate_singles(
+        &mut self,
+        most: u64,
+        kind: MigrateType,
+    ) -> Option<std::ops::Range<u64>> {
+        let mut zones = self.zones.iter_mut().rev();
+        let found = zones.find_map(|zone| zone.buddy.allocate_singles(most, kind))?;
+        self.taken(Frame::new(found.start), found.end - found.start);
+        Some(found)
+    }
+
     /// Sets the 2MB block around a frame aside, so that its frames are allocated last, or returns the block
     /// to normal use if `aside` is false.
     pub(crate) fn set_aside(&mut self, block: Frame, aside: bool) {

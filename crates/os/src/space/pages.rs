@@ -1,5 +1,7 @@
 //! Operations on 4KB pages.
 
+use std::ops::Range;
+
 use perforate_types::{Frame, HoleSet, PageSize, Permissions, VirtualPage};
 
 use super::{
@@ -30,6 +32,16 @@ impl AddressSpace {
             }
             _ => HoleSet::EMPTY,
         }
+    }
+
+    /// True if the 2MB region has a level-1 node whose entries for these sub-pages are empty, and nothing else
+    /// decides what the first touches of the sub-pages map: no overlay, and no content in swap.
+    pub(crate) fn has_vacant_entries(&self, number: u64, subpages: &HoleSet) -> bool {
+        let has_node = matches!(
+            self.region(number).map(|region| &region.mapping),
+            Some(Mapping::Pages(pages)) if pages.entries.present().all(|(index, _)| !subpages.contains(index))
+        );
+        has_node && !self.is_claimed(&pages_of(number)) && !self.any_swapped(pages_of(number))
     }
 
     fn pages_mut(&mut self, page: u64) -> &mut Pages {
@@ -110,6 +122,23 @@ impl SpaceMut<'_> {
         self.write_page(page, frame, permissions)?;
         self.report_mapped(page, 1, frame, permissions);
         Ok(())
+    }
+
+    /// Maps unmapped 4KB pages of a 2MB region that has a level-1 node, the first of them `first`, to adjacent frames.
+    pub(crate) fn map_pages(&mut self, first: u64, frames: Range<u64>, permissions: Permissions) {
+        let count = frames.end - frames.start;
+        let pages = self.pages_mut(first);
+        for (index, frame) in (index_of(first)..).zip(frames.clone()) {
+            let before = pages.entries.replace(index, leaf(Frame::new(frame), permissions));
+            assert!(!before.is_present(), "mapped twice");
+        }
+        pages.used += count as u32;
+        self.usage.pages += count;
+        for (page, frame) in (first..).zip(frames.clone()) {
+            self.memory.set_owner(Frame::new(frame), self.id, VirtualPage::new(page));
+            self.write_entry(page, PageSize::Size4K, Frame::new(frame), permissions);
+        }
+        self.report_mapped(first, count, Frame::new(frames.start), permissions);
     }
 
     /// Writes the entry of a 4KB page without reporting a new mapping, because other entries mapped

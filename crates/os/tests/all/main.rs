@@ -19,6 +19,7 @@ mod overlay;
 mod pairing;
 mod perforated;
 mod placement;
+mod populating;
 mod processes;
 mod reclaim;
 mod reservation;

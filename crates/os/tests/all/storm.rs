@@ -407,7 +407,7 @@ fn pressure_on(policy: &str, config: KernelConfig, actions: &[Action]) -> Machin
     machine.assert_account();
     machine.assert_copies_on_write();
     machine.assert_frames_have_one_content();
-    machine.add_state_to_history();
+    machine.add_state_and_past_to_history();
     for process in 0..4 {
         machine.event(ProgramEvent::Exit { process: ProcessId(process) });
     }
@@ -456,7 +456,7 @@ fn storm_on(policy: &str, config: KernelConfig, actions: &[Action]) -> Machine {
     machine.assert_copies_on_write();
     machine.assert_shared_memory_is_one();
     machine.assert_frames_have_one_content();
-    machine.add_state_to_history();
+    machine.add_state_and_past_to_history();
     for process in 0..4 {
         machine.event(ProgramEvent::Exit { process: ProcessId(process) });
     }
@@ -725,7 +725,7 @@ fn used_before(policy: &str, config: KernelConfig, actions: &[Action]) -> Machin
     actions.iter().for_each(|action| perform_if_possible(&mut machine, action));
     machine.kernel.check_invariants().expect("records agree");
     machine.assert_account();
-    machine.add_state_to_history();
+    machine.add_state_and_past_to_history();
     machine
 }
 

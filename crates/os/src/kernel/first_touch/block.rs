@@ -7,7 +7,7 @@ use super::{Backed, Backer, Touch};
 use crate::kernel::claim::ClaimedBlock;
 use crate::kernel::{Core, FirstTouch, single_page};
 use crate::memory::complement;
-use crate::space::{Large, page_at};
+use crate::space::{Area, Large, page_at};
 use crate::{BlockUse, HoleAllocation, Orders, OsError, Policy};
 
 /// Backer (mechanism that maps memory on first touches) of 2MB pages, in blocks claimed from memory.
@@ -49,6 +49,10 @@ impl Backer for Blocks {
         }
         single_page::fill_hole(core, id, page, permissions)?;
         Ok(Backed::Yes)
+    }
+
+    fn maps_beside_pages(&self, _: &Area) -> bool {
+        false
     }
 }
 

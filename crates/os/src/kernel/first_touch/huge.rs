@@ -2,7 +2,7 @@
 
 use super::{Backed, Backer, Touch};
 use crate::kernel::{Core, FirstTouch};
-use crate::space::{self, Huge, Mechanism, gigabyte_of, pages_of_gigabyte, regions_of};
+use crate::space::{self, Area, Huge, Mechanism, gigabyte_of, pages_of_gigabyte, regions_of};
 use crate::{Orders, OsError};
 
 /// Backer (mechanism that maps memory on first touches) of 1GB pages. Requires a memory area that spans the
@@ -21,6 +21,10 @@ impl Backer for HugePages {
             return map(core, touch);
         }
         Ok(Backed::No)
+    }
+
+    fn maps_beside_pages(&self, _: &Area) -> bool {
+        false
     }
 }
 

@@ -8,7 +8,7 @@ use super::block::{self, reserves};
 use super::{Backed, Backer, Touch};
 use crate::kernel::{Core, folios, single_page};
 use crate::memory::{Fragment, complement};
-use crate::space::Large;
+use crate::space::{Area, Large};
 use crate::{BlockUse, HoleAllocation, Orders, OsError, Policy};
 
 /// Backer of 2MB regions for which the option `fragmentation` generates holes: maps blocks with these holes.
@@ -87,5 +87,9 @@ impl Backer for InjectedFragments {
             }
         }
         Ok(Backed::Yes)
+    }
+
+    fn maps_beside_pages(&self, _: &Area) -> bool {
+        false
     }
 }

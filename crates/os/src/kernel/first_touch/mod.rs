@@ -71,6 +71,11 @@ pub trait Backer: Any + Send {
     /// If memory is out, or the program or configuration requests something impossible.
     fn back(&mut self, core: &mut Core, touch: &Touch) -> Result<Backed, OsError>;
 
+    /// True if the backer may map a page of this memory area in a 2MB region that has 4KB entries already.
+    fn maps_beside_pages(&self, _area: &Area) -> bool {
+        true
+    }
+
     /// Notifies the backer of memory areas in `pages` that were created, moved here, extended or protected.
     fn note_areas(&mut self, _space: SpaceId, _pages: &Range<u64>) {}
 
@@ -144,6 +149,12 @@ impl Backers {
         unreachable!("the last backer maps the page or memory is out")
     }
 
+    /// True if each further page of this memory area in a 2MB region with 4KB entries is mapped alone.
+    pub(super) fn map_singly(&self, core: &Core, area: &Area) -> bool {
+        !folios::are_possible(core, &area.attributes)
+            && !self.list.iter().any(|backer| backer.maps_beside_pages(area))
+    }
+
     /// Notifies all backers of memory areas in `pages` that were created, moved here, extended or protected.
     pub(super) fn note_areas(&mut self, space: SpaceId, pages: &Range<u64>) {
         self.list.iter_mut().for_each(|backer| backer.note_areas(space, pages));
@@ -193,5 +204,10 @@ impl Backer for SmallEntries {
     fn back(&mut self, core: &mut Core, touch: &Touch) -> Result<Backed, OsError> {
         folios::map(core, touch)?;
         Ok(Backed::Yes)
+    }
+
+    // Apart from folios, a page alone.
+    fn maps_beside_pages(&self, _: &Area) -> bool {
+        false
     }
 }

@@ -23,6 +23,10 @@ impl Backer for SharedMemory {
         let is_joined = area.attributes.is_shared() && join(core, space, page, area)?;
         Ok(if is_joined { Backed::Yes } else { Backed::No })
     }
+
+    fn maps_beside_pages(&self, area: &Area) -> bool {
+        area.attributes.is_shared()
+    }
 }
 
 /// Maps an untouched page of shared memory to the frame that another mapping has. Returns true if

@@ -192,15 +192,23 @@ impl Machine {
         counters.get(name).unwrap_or_else(|| panic!("counter {name}")) as u64
     }
 
-    /// Adds all counters and their maxima, the kernel's work, and the states of all frames and pages, to the
-    /// hash.
+    /// Adds the kernel's state, the maxima of its counters, and its work to the hash.
+    pub fn add_state_and_past_to_history(&mut self) {
+        self.add_counters_to_history(Span::Run);
+        self.note(&self.kernel.work());
+        self.add_state_to_history();
+    }
+
+    fn add_counters_to_history(&mut self, span: Span) {
+        let mut counters = Counters::default();
+        self.kernel.counters_of(span, &mut counters);
+        self.note(&counters.iter().collect::<Vec<_>>());
+    }
+
+    /// Adds all counters, and the states of all frames and pages, to the hash.
     pub fn add_state_to_history(&mut self) {
-        for span in [Span::Moment, Span::Run] {
-            let mut counters = Counters::default();
-            self.kernel.counters_of(span, &mut counters);
-            self.note(&counters.iter().collect::<Vec<_>>());
-        }
-        self.note(&(self.kernel.work(), self.kernel.pages_brought_in(), self.kernel.compaction()));
+        self.add_counters_to_history(Span::Moment);
+        self.note(&(self.kernel.pages_brought_in(), self.kernel.compaction()));
         self.note(&(self.kernel.memory_map(), self.kernel.free_memory()));
         let occupancy = self.kernel.occupancy().expect("a small memory");
         self.note(&(FrameState::ALL.map(|state| occupancy.frames(state)), occupancy.memory_map()));
