@@ -10,6 +10,7 @@ use std::sync::Arc;
 use perforate_config::BoundedSize;
 use perforate_types::{Random, scaled};
 
+use super::grouped::Grouped;
 use super::kept::{self, Edges, Recipe};
 use super::{Algorithm, Data, DataSize, SLACK_BYTES};
 use crate::permutation::Permutation;
@@ -118,25 +119,33 @@ fn source_of(seed: u64, count: u64, element: u64, number: u64) -> u32 {
     (if source < count { source } else { source - count }) as u32
 }
 
+/// Calls `visit` with source and target of each net; those of a source in order of their targets.
+fn for_each_net(seed: u64, count: u64, visit: impl FnMut(u32, u32)) {
+    let mut nets = Grouped::new(count, visit);
+    for element in 0..count {
+        for number in 0..FAN_IN {
+            nets.add(source_of(seed, count, element, number), element as u32);
+        }
+    }
+    nets.finish();
+}
+
 /// Sorts nets by the element at which they start. Returns the index of each element's first net, and the
 /// elements to which the nets lead.
 fn reverse(seed: u64, count: u64) -> (Vec<u64>, Vec<u32>) {
-    let nets = || (0..count).flat_map(|element| (0..FAN_IN).map(move |number| (element, number)));
     let mut starts = vec![0; count as usize + 1];
-    for (element, number) in nets() {
-        starts[source_of(seed, count, element, number) as usize] += 1;
-    }
+    for_each_net(seed, count, |source, _| starts[source as usize] += 1);
     let mut sum = 0;
     for start in &mut starts {
         sum += *start;
         *start = sum;
     }
     let mut out = vec![0; sum as usize];
-    for (element, number) in nets() {
-        let start = &mut starts[source_of(seed, count, element, number) as usize];
+    for_each_net(seed, count, |source, element| {
+        let start = &mut starts[source as usize];
         *start -= 1;
-        out[*start as usize] = element as u32;
-    }
+        out[*start as usize] = element;
+    });
     (starts, out)
 }
 

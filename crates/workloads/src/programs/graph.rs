@@ -1,5 +1,6 @@
 //! Graphs in compressed sparse row format.
 
+use super::grouped::Grouped;
 use super::kept::{self, Edges, Recipe};
 use super::rmat::Rmat;
 use crate::traced::{Constants, Space, Tracer, Value};
@@ -86,26 +87,15 @@ fn undirected_edges(rmat: &Rmat) -> (Vec<u64>, Vec<u32>) {
     (offsets, neighbours)
 }
 
-/// Number of groups of columns of the adjacency matrix; the edges of a group are visited together.
-const GROUPS: usize = 256;
-/// Number of edges that are collected in a group before they are visited.
-const WAITING: usize = 1 << 14;
-
 /// Calls `visit` with vertex and neighbour for both ends of every edge between two vertices. Rows come in
-/// order. Columns are random, so their visits are collected until many are close together; otherwise most
-/// visits would miss the caches of the simulator's machine.
+/// order. Columns are random, so their visits are grouped.
 fn for_each_end(rmat: &Rmat, mut visit: impl FnMut(u32, u32)) {
-    let shift = rmat.vertices().ilog2().saturating_sub(GROUPS.ilog2());
-    let mut groups = vec![Vec::new(); GROUPS];
+    let mut of_columns = Grouped::new(rmat.vertices(), &mut visit);
     rmat.for_each_row(|row, columns| {
         for &column in columns.iter().filter(|&&column| column != row) {
-            visit(row, column);
-            let group = &mut groups[(column >> shift) as usize];
-            group.push((column, row));
-            if group.len() == WAITING {
-                group.drain(..).for_each(|(column, row)| visit(column, row));
-            }
+            of_columns.visit(row, column);
+            of_columns.add(column, row);
         }
     });
-    groups.into_iter().flatten().for_each(|(column, row)| visit(column, row));
+    of_columns.finish();
 }

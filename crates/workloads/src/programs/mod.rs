@@ -36,6 +36,7 @@ mod cross_sections;
 mod dictionary;
 mod fork;
 mod graph;
+mod grouped;
 mod gups;
 mod hash_join;
 mod heap;
