@@ -23,8 +23,8 @@ pub(super) fn map(
     Ok(())
 }
 
-/// Maps sub-pages of a 2MB region in which a level-1 node has empty entries for them, each as [`map`] would, the lowest
-/// first. Returns the sub-pages that it mapped: those before the first whose allocation would reclaim memory.
+/// Maps sub-pages of a 2MB region, the lowest first, each as [`map`] would. The region's level-1 node has empty entries
+/// for these sub-pages. Returns the mapped ones: those before the first whose allocation would reclaim memory.
 pub(super) fn map_all(
     core: &mut Core,
     id: SpaceId,

@@ -124,7 +124,8 @@ impl SpaceMut<'_> {
         Ok(())
     }
 
-    /// Maps unmapped 4KB pages of a 2MB region that has a level-1 node, the first of them `first`, to adjacent frames.
+    /// Maps adjacent unmapped 4KB pages, from `first` on, to adjacent frames. The pages are in one 2MB region, which has a
+    /// level-1 node.
     pub(crate) fn map_pages(&mut self, first: u64, frames: Range<u64>, permissions: Permissions) {
         let count = frames.end - frames.start;
         let pages = self.pages_mut(first);

@@ -80,7 +80,7 @@ enum Memory {
 
 /// Results of the timed runs.
 pub struct Timed {
-    /// Runs of the program as it is, if the system has folios besides: `own` has none of them. Otherwise empty.
+    /// Runs of the program as it is, with the system's folios, which the runs in `own` lack; empty if the system has none.
     with_folios: Vec<RunResult>,
     /// Runs of the program with its own requests for large pages, and with other sizes for all memory.
     own: Vec<RunResult>,
@@ -510,7 +510,7 @@ mod tests {
         assert_eq!(none.speeds(None), [(1.2, 0.0)]);
     }
 
-    /// Where the system has folios besides, the program as it is differs from one with 4KB pages only.
+    /// With folios of the system, the program as it is differs from one with 4KB pages only.
     #[test]
     fn folios_of_the_system_are_part_of_the_program_as_it_is() {
         let none = timed(1020, vec![]);
