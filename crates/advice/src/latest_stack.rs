@@ -8,17 +8,22 @@ use crate::page_id::BitSet;
 ///
 /// [`LruStack`]: crate::lru_stack::LruStack
 pub(crate) struct LatestStack<const ENTRIES: usize> {
-    /// Blocks and holes, the top first.
-    blocks: [u32; ENTRIES],
+    /// Blocks and holes, the top first: `ENTRIES` of them, from `top` on. Below `top` is room for those that come.
+    places: Box<[u32]>,
+    top: usize,
     present: BitSet,
     /// Number of holes among the blocks.
     holes: usize,
 }
 
+/// Number of blocks, as a multiple of the stack's places, that come to the top before the places are moved.
+const ROOM: usize = 15;
+
 impl<const ENTRIES: usize> LatestStack<ENTRIES> {
     pub(crate) fn new() -> Self {
         const { assert!(ENTRIES.is_multiple_of(TOP)) };
-        Self { blocks: [HOLE; ENTRIES], present: BitSet::default(), holes: ENTRIES }
+        let places = vec![HOLE; (1 + ROOM) * ENTRIES].into_boxed_slice();
+        Self { places, top: ROOM * ENTRIES, present: BitSet::default(), holes: ENTRIES }
     }
 
     /// Moves a block to the top. Returns its depth before.
@@ -29,7 +34,7 @@ impl<const ENTRIES: usize> LatestStack<ENTRIES> {
         let hole = if self.holes == 0 { None } else { self.find(HOLE).filter(|hole| *hole < end) };
         let free = match (depth, hole) {
             (Some(depth), Some(hole)) => {
-                self.blocks[depth] = HOLE;
+                self.places[self.top + depth] = HOLE;
                 hole
             }
             (Some(depth), None) => depth,
@@ -38,23 +43,36 @@ impl<const ENTRIES: usize> LatestStack<ENTRIES> {
                 hole
             }
             (None, None) => {
-                self.present.remove(self.blocks[ENTRIES - 1] as usize);
-                ENTRIES - 1
+                self.push(block);
+                return Depth::Absent;
             }
         };
-        self.blocks.copy_within(0..free, 1);
-        self.blocks[0] = block;
+        self.places.copy_within(self.top..self.top + free, self.top + 1);
+        self.places[self.top] = block;
         if depth.is_none() {
             self.present.insert(block as usize);
         }
         depth.map_or(Depth::Absent, Depth::Below)
     }
 
+    /// Puts a block on top of the others, of which the last leaves the stack.
+    #[inline]
+    fn push(&mut self, block: u32) {
+        self.present.remove(self.places[self.top + ENTRIES - 1] as usize);
+        self.present.insert(block as usize);
+        if self.top == 0 {
+            self.top = ROOM * ENTRIES;
+            self.places.copy_within(0..ENTRIES, self.top);
+        }
+        self.top -= 1;
+        self.places[self.top] = block;
+    }
+
     /// Makes the place of a block a hole, if it is in the stack.
     pub(crate) fn invalidate(&mut self, block: u32) {
         if let Some(depth) = self.depth_of(block) {
             self.present.remove(block as usize);
-            self.blocks[depth] = HOLE;
+            self.places[self.top + depth] = HOLE;
             self.holes += 1;
         }
     }
@@ -66,7 +84,7 @@ impl<const ENTRIES: usize> LatestStack<ENTRIES> {
 
     #[inline]
     fn find(&self, wanted: u32) -> Option<usize> {
-        let (parts, _) = self.blocks.as_chunks();
+        let (parts, _) = self.places[self.top..self.top + ENTRIES].as_chunks();
         let mut parts = parts.iter().enumerate();
         parts.find_map(|(part, blocks)| Some(part * TOP + place(blocks, wanted)?))
     }

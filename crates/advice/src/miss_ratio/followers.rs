@@ -20,7 +20,7 @@ const BATCHES_AHEAD: usize = 4;
 /// Blocks in the order of their last use.
 enum Stacks {
     All(LruStack),
-    Sampled { latest: Box<LatestStack<COUNTED_ENTRIES>>, followed: LruStack },
+    Sampled { latest: LatestStack<COUNTED_ENTRIES>, followed: LruStack },
 }
 
 /// Stacks of one page size, and the curve that they make.
@@ -37,9 +37,7 @@ impl Follower {
     pub(super) fn new(order: PageOrder, sampling: Sampling) -> Self {
         let stacks = match sampling {
             Sampling::ALL => Stacks::All(LruStack::new()),
-            _ => {
-                Stacks::Sampled { latest: Box::new(LatestStack::new()), followed: LruStack::new() }
-            }
+            _ => Stacks::Sampled { latest: LatestStack::new(), followed: LruStack::new() },
         };
         let curve = MissRatioCurve::new(order, sampling);
         Self { curve, stacks, seen: BitSet::default(), latest: u32::MAX }
