@@ -55,9 +55,10 @@ mod tests {
 
     #[test]
     fn the_failure_of_a_recorded_program_is_noted() {
-        let failure = Some("the program was killed by signal 11".to_owned());
-        let metadata = SourceMetadata { failure: failure.clone(), ..SourceMetadata::default() };
-        assert_eq!(recording_notes(&metadata), [failure.unwrap()]);
+        let failure = "the program was killed by signal 11".to_owned();
+        let metadata =
+            SourceMetadata { failure: Some(failure.clone()), ..SourceMetadata::default() };
+        assert_eq!(recording_notes(&metadata), [failure]);
     }
 
     #[test]

@@ -25,9 +25,7 @@ pub struct Figures {
     pub large_bytes: f64,
     /// Speed over the program as it is, and memory in large pages in bytes, in memory that is not fragmented; `None` if
     /// that was not timed.
-    pub if_all_had: Option<(f64, f64)>,
-    /// True if the program has too few of the advised large pages, and no more in memory that is not fragmented.
-    pub lacks_anywhere: bool,
+    pub unfragmented: Option<(f64, f64)>,
     /// True if the simulated memory is that of this machine now.
     pub is_own_memory: bool,
 }
@@ -81,7 +79,7 @@ fn contiguity(
     if wanted <= 0.0 || had >= MOST * wanted {
         return None;
     }
-    if figures.lacks_anywhere {
+    if figures.unfragmented.is_some_and(|(_, most)| most <= figures.large_bytes) {
         return risk(
             "Not all of it gets large pages",
             format!(
@@ -107,7 +105,7 @@ fn contiguity(
         Some(value) => format!("; defrag is {value}: page faults do not wait for compaction"),
         None => String::new(),
     };
-    let all = figures.if_all_had.map_or_else(String::new, |(speed, had)| {
+    let all = figures.unfragmented.map_or_else(String::new, |(speed, had)| {
         format!(
             ". In memory that nothing has fragmented, {} get them, and the program is {speed:.3}× as fast as it is \
              now{}",
@@ -193,8 +191,7 @@ mod tests {
             additional_bytes,
             large_bytes: 0.0,
             speed: 1.0,
-            if_all_had: None,
-            lacks_anywhere: false,
+            unfragmented: None,
             is_own_memory: false,
         };
         let facts = Surroundings {

@@ -88,11 +88,9 @@ pub struct Timed {
     all: Vec<RunResult>,
     /// Runs of the program with the requests of each plan besides, with the plan's name.
     plans: Vec<(&'static str, Vec<RunResult>)>,
-    /// Runs of the program with the recommended requests in memory that nothing has fragmented; empty unless fragmented
-    /// memory has too few large pages for them.
-    all_had: Vec<RunResult>,
-    /// The recommended run has too few of the requested large pages, and no more in memory that is not fragmented.
-    pub lacks_anywhere: bool,
+    /// Runs of the program with the recommended requests in memory that nothing has fragmented; empty unless the
+    /// recommended run has too few of the requested large pages.
+    unfragmented: Vec<RunResult>,
     /// Scheme of the program as it is.
     now: &'static str,
     /// Schemes of the host that are assumed; empty for a machine that is not virtual.
@@ -171,23 +169,15 @@ impl Timed {
             plans.push((*name, runs));
         }
         let hosts = hosts.to_vec();
-        let lacks_anywhere = false;
-        let all_had = Vec::new();
-        let mut found =
-            Self { with_folios, own, all, plans, all_had, lacks_anywhere, now, hosts, sizes };
+        let unfragmented = Vec::new();
+        let mut found = Self { with_folios, own, all, plans, unfragmented, now, hosts, sizes };
         let (scheme, requests) = match found.recommended() {
             Some(plan) => (ADVISED, Some(&candidates[plan].1)),
             None => (ALL, requests.as_ref()),
         };
         if let Some(requests) = requests.filter(|requests| found.lacks(requests)) {
             let stage = "timing memory that is not fragmented";
-            let all_had = timed(&[scheme], Some(requests), Memory::Unfragmented, stage)?;
-            let had = found.large_bytes(found.recommended());
-            if large_bytes(&all_had.iter().collect::<Vec<_>>()) > had {
-                found.all_had = all_had;
-            } else {
-                found.lacks_anywhere = true;
-            }
+            found.unfragmented = timed(&[scheme], Some(requests), Memory::Unfragmented, stage)?;
         }
         Ok(found)
     }
@@ -229,10 +219,10 @@ impl Timed {
         speeds(&self.of(FREE), &self.as_it_is())
     }
 
-    /// Speed with the recommended pages over the speed as it is, and their bytes, if memory is not fragmented; `None`
-    /// unless fragmented memory has too few large pages.
-    pub fn if_all_had(&self) -> Option<(f64, f64)> {
-        let runs: Vec<&RunResult> = self.all_had.iter().collect();
+    /// Speed with the recommended pages over the speed as it is, and memory in large pages in bytes, if memory is not
+    /// fragmented; `None` unless the recommended run has too few large pages.
+    pub fn unfragmented(&self) -> Option<(f64, f64)> {
+        let runs: Vec<&RunResult> = self.unfragmented.iter().collect();
         let speeds = speeds(&runs, &self.as_it_is());
         Some((mean(speeds.iter().map(|(speed, _)| *speed))?, large_bytes(&runs)))
     }
@@ -321,7 +311,10 @@ impl Timed {
             (name.to_owned(), None, runs.iter().collect())
         }));
         rows.push((AdviceRecord::ALL_LARGE.into(), large, self.all.iter().collect()));
-        rows.push((AdviceRecord::ALL_HAD.into(), None, self.all_had.iter().collect()));
+        let unfragmented: Vec<&RunResult> = self.unfragmented.iter().collect();
+        if large_bytes(&unfragmented) > self.large_bytes(plan) {
+            rows.push((AdviceRecord::ALL_HAD.into(), None, unfragmented));
+        }
         rows.extend(huge.into_iter().map(sized));
         rows.push((AdviceRecord::FREE.into(), None, self.of(FREE)));
         let rows = rows.into_iter().filter(|(_, _, results)| !results.is_empty());
@@ -480,19 +473,8 @@ mod tests {
             }
         };
         let plans = vec![(BEST_PARTS, advised)];
-        let (sizes, all_had) = (Vec::new(), Vec::new());
-        let with_folios = Vec::new();
-        Timed {
-            with_folios,
-            own,
-            all,
-            plans,
-            all_had,
-            lacks_anywhere: false,
-            now: "4k",
-            hosts,
-            sizes,
-        }
+        let (with_folios, unfragmented, sizes) = (Vec::new(), Vec::new(), Vec::new());
+        Timed { with_folios, own, all, plans, unfragmented, now: "4k", hosts, sizes }
     }
 
     #[test]
