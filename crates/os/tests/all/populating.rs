@@ -57,12 +57,12 @@ fn act(machine: &mut Machine, action: &Action, is_at_once: bool) {
         Action::Event(ref event) => {
             let _ = machine.act(|kernel| kernel.event(event));
         }
-        Action::Populate(start, length, ref advice) => {
+        Action::Populate(start, length, advice) => {
             let step = if is_at_once { length } else { PAGE };
             let mut starts = (start..start + length).step_by(step as usize);
             let populate = |start| {
                 let (start, length) = (VirtualAddress::new(start), step);
-                let event = ProgramEvent::Advise { start, length, advice: advice.clone() };
+                let event = ProgramEvent::Advise { start, length, advice };
                 machine.act(|kernel| kernel.event(&event))
             };
             let _ = starts.try_for_each(populate);
