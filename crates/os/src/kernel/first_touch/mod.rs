@@ -206,7 +206,7 @@ impl Backer for SmallEntries {
         Ok(Backed::Yes)
     }
 
-    // Apart from folios, a page alone.
+    // Folios, if any are possible, are asked about apart.
     fn maps_beside_pages(&self, _: &Area) -> bool {
         false
     }
