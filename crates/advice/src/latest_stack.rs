@@ -8,8 +8,10 @@ use crate::page_id::BitSet;
 ///
 /// [`LruStack`]: crate::lru_stack::LruStack
 pub(crate) struct LatestStack<const ENTRIES: usize> {
-    /// Blocks and holes, the top first: `ENTRIES` of them, from `top` on. Below `top` is room for those that come.
+    /// The stack is `places[top..top + ENTRIES]`: blocks and holes, the latest first. The elements before `top` are free:
+    /// a new block goes into the last free one.
     places: Box<[u32]>,
+    /// Index of the stack's first place.
     top: usize,
     present: BitSet,
     /// Number of holes among the blocks.
@@ -55,7 +57,7 @@ impl<const ENTRIES: usize> LatestStack<ENTRIES> {
         depth.map_or(Depth::Absent, Depth::Below)
     }
 
-    /// Puts a block on top of the others, of which the last leaves the stack.
+    /// Puts a block on top. The block in the stack's last place leaves the stack.
     #[inline]
     fn push(&mut self, block: u32) {
         self.present.remove(self.places[self.top + ENTRIES - 1] as usize);

@@ -219,8 +219,7 @@ impl Core {
         // Swapped pages are read back as 4KB pages.
         Ok(area.spans(&region)
             && space.region(region_of(page)).is_none()
-            && !space.is_claimed(&region)
-            && !space.any_swapped(region))
+            && !space.any_held_elsewhere(&region))
     }
 
     /// True if the policy ever maps 1GB pages.

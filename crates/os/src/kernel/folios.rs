@@ -108,9 +108,7 @@ fn block_around(page: u64, order: u32) -> std::ops::Range<u64> {
 fn is_free(core: &Core, touch: &Touch, order: u32) -> Result<bool, OsError> {
     let space = core.space(touch.space)?;
     let mut block = block_around(touch.page, order);
-    Ok(!space.is_claimed(&block)
-        && !space.any_swapped(block.clone())
-        && block.all(|page| space.frame_of(page).is_none()))
+    Ok(!space.any_held_elsewhere(&block) && block.all(|page| space.frame_of(page).is_none()))
 }
 
 /// Maps a folio of 2^`order` pages. As Linux allocates it without reclaim, it must leave the memory above the

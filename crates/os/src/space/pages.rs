@@ -41,7 +41,7 @@ impl AddressSpace {
             self.region(number).map(|region| &region.mapping),
             Some(Mapping::Pages(pages)) if pages.entries.present().all(|(index, _)| !subpages.contains(index))
         );
-        has_node && !self.is_claimed(&pages_of(number)) && !self.any_swapped(pages_of(number))
+        has_node && !self.any_held_elsewhere(&pages_of(number))
     }
 
     fn pages_mut(&mut self, page: u64) -> &mut Pages {

@@ -40,6 +40,12 @@ impl AddressSpace {
         !swapped.is_empty() && swapped.range(pages).next().is_some()
     }
 
+    /// True if an overlay, such as a direct segment, claims one of these pages, or if the content of one is in swap.
+    #[inline]
+    pub(crate) fn any_held_elsewhere(&self, pages: &Range<u64>) -> bool {
+        self.is_claimed(pages) || self.any_swapped(pages.clone())
+    }
+
     /// Number of pages whose content is in swap.
     pub(crate) fn swapped_count(&self) -> u64 {
         self.reclaimed.swapped.len() as u64

@@ -63,7 +63,8 @@ impl fmt::Display for ThpSetting {
 }
 
 /// Completes a request with this machine (if `is_for_own` and the user names none) and, for this machine, with
-/// its memory as it is now and its settings of compaction in page faults and of multi-size THP. Returns notes on what could not be had.
+/// its memory as it is now and its settings of compaction in page faults and of multi-size THP. Returns notes on
+/// what could not be had.
 ///
 /// # Errors
 /// Errors of the options that the user gave.
