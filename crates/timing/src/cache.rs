@@ -233,7 +233,7 @@ fn move_to_front(tags: &mut [u32], lines: &mut [Line], tag: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Prefetcher;
+    use crate::config::{MshrOrder, Prefetcher};
 
     #[test]
     fn a_line_that_is_taken_away_leaves_its_place_to_the_next() {
@@ -264,6 +264,7 @@ mod tests {
             response_cycles: 0,
             mshrs: 1,
             prefetcher: Prefetcher::None,
+            mshr_order: MshrOrder::default(),
         })
     }
 
@@ -292,6 +293,7 @@ mod tests {
                 response_cycles: 0,
                 mshrs: 1,
                 prefetcher: Prefetcher::None,
+                mshr_order: MshrOrder::default(),
             });
             let ways = u64::from(ways);
             let line = |fill: u64| Line::new(fill as u32, true, false);

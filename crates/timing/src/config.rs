@@ -116,9 +116,29 @@ pub struct CacheConfig {
     pub response_cycles: u32,
     /// Miss status holding registers: lines that may be in flight into this cache at once.
     pub mshrs: u32,
+    /// Request that is given the next free MSHR.
+    #[serde(default, skip_serializing_if = "MshrOrder::is_default")]
+    pub mshr_order: MshrOrder,
     /// Hardware prefetcher into this cache.
     #[serde(default)]
     pub prefetcher: Prefetcher,
+}
+
+/// Order in which requests that wait for an MSHR are served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MshrOrder {
+    /// In order of arrival, as in the queues of gem5 (`InstructionQueue::blockedMemInsts`) and ChampSim.
+    #[default]
+    Arrival,
+    /// In program order: the oldest that waits is first, as if all that wait tried again whenever an MSHR becomes free.
+    OldestFirst,
+}
+
+impl MshrOrder {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Hardware prefetcher. No prefetcher crosses a 4KB page, as all see physical addresses only.

@@ -36,7 +36,7 @@ mod validate;
 
 pub use config::{
     BitmapReader, BranchPredictorConfig, CacheConfig, CachesConfig, CoreConfig, DramConfig,
-    Prefetcher, TimingConfig, WalkerAttachment, WalkerConfig,
+    MshrOrder, Prefetcher, TimingConfig, WalkerAttachment, WalkerConfig,
 };
 pub use counters::{TranslationAccesses, counters};
 pub use error::TimingError;

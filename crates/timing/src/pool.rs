@@ -96,6 +96,15 @@ impl<T> Pool<T> {
         })
     }
 
+    /// Moves the request with the least key to the front of the queue.
+    pub(crate) fn put_first<K: Ord>(&mut self, key: impl Fn(&T) -> K) {
+        if let Some(place) = (0..self.queue.len()).min_by_key(|&place| key(&self.queue[place]))
+            && let Some(first) = self.queue.remove(place)
+        {
+            self.queue.push_front(first);
+        }
+    }
+
     /// Grants a unit that is free at `now` to the first request in the queue, and returns that request.
     pub(crate) fn next(&mut self, now: u64) -> Option<T> {
         if self.alarm <= now {

@@ -1,5 +1,7 @@
 //! Fills: each brings one line into one cache. Here they are simulated in order of time.
 
+use std::cmp::Reverse;
+
 use super::*;
 use crate::agenda::{Agenda, Event, List, Thread, UNKNOWN, Waiter};
 
@@ -378,7 +380,13 @@ impl Hierarchy {
     /// Grants free MSHRs of a level to the fills that wait for one.
     #[inline(always)]
     pub(crate) fn mshr_free(&mut self, agenda: &mut Agenda, level: usize) {
-        while let Some(id) = self.levels[level].mshrs.next(agenda.now) {
+        let next = self.fills.next();
+        loop {
+            let at = &mut self.levels[level];
+            if at.mshr_order == MshrOrder::OldestFirst {
+                at.mshrs.put_first(|fill| Reverse(next.wrapping_sub(*fill)));
+            }
+            let Some(id) = at.mshrs.next(agenda.now) else { break };
             self.fills[id].waited_until = agenda.now;
             self.read_below(agenda, id, agenda.now);
         }

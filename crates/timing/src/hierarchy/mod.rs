@@ -14,7 +14,9 @@ mod prefetching;
 mod statistics;
 
 use crate::cache::{Cache, Line, LookUp};
-use crate::config::{BitmapReader, CacheConfig, Prefetcher, TimingConfig, WalkerAttachment};
+use crate::config::{
+    BitmapReader, CacheConfig, MshrOrder, Prefetcher, TimingConfig, WalkerAttachment,
+};
 use crate::dram::Dram;
 use crate::pool::Pool;
 use crate::prefetch::Watcher;
@@ -118,6 +120,7 @@ struct Level {
     /// Index of the next level, or [`MEMORY`].
     below: usize,
     mshrs: Pool<u32>,
+    mshr_order: MshrOrder,
     /// A miss is sent below at once, without an event: an MSHR is always free, and no other request can come
     /// earlier.
     asks_at_once: bool,
@@ -152,6 +155,7 @@ impl Level {
             response: config.response_cycles.into(),
             below,
             mshrs: Pool::new(config.mshrs),
+            mshr_order: config.mshr_order,
             asks_at_once: asks_at_once && config.prefetcher == Prefetcher::None,
             watcher: Watcher::new(config.prefetcher),
             statistics: CacheStatistics::default(),

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use perforate_kept::{self as kept, TextHash};
 use perforate_timing::{
-    BitmapReader, CacheConfig, Core, Prefetcher, Processors, Shootdown, Shortcuts, TimingConfig,
-    Topology, WalkerAttachment,
+    BitmapReader, CacheConfig, Core, MshrOrder, Prefetcher, Processors, Shootdown, Shortcuts,
+    TimingConfig, Topology, WalkerAttachment,
 };
 use perforate_types::{
     Action, Branch, Counters, Instruction, Operation, PhysicalAddress, Purpose, Random, Register,
@@ -42,6 +42,7 @@ fn machine(random: &mut Random) -> TimingConfig {
             random,
             &[Prefetcher::None, Prefetcher::None, Prefetcher::NextLine, Prefetcher::Stride],
         ),
+        mshr_order: one_of(random, &[MshrOrder::Arrival, MshrOrder::OldestFirst]),
     };
     let caches = &mut config.cache;
     caches.l1i = cache(random, 4, 3);

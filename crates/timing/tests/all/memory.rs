@@ -1,7 +1,7 @@
 //! Closed forms of caches, MSHRs and DRAM as the core sees them.
 
 use crate::machine::{DRAM, L1, L2, L2_TLB, Machine, config, integer, l2_tlb_hit, rules, walk};
-use perforate_timing::{CacheConfig, Prefetcher, Shortcuts, WalkerAttachment};
+use perforate_timing::{CacheConfig, MshrOrder, Prefetcher, Shortcuts, WalkerAttachment};
 use perforate_types::{Branch, Instruction, Operation, PhysicalAddress, Steps};
 
 const MISS: u64 = L1 + L2 + DRAM;
@@ -254,6 +254,27 @@ fn a_stream_runs_at_the_bandwidth_of_the_bus() {
     (0..LINES).for_each(|line| machine.plain_load(line, 0, 1));
     let cycles_per_line = machine.cycles() as f64 / LINES as f64;
     assert!((cycles_per_line / 4.0 - 1.0).abs() < 0.02, "{cycles_per_line}");
+}
+
+/// A load holds the only MSHR. B asks for it at 4, A, which is older, at 34: its address takes 30 operations. B has its
+/// data at 75 + 71 = 146 and A at 146 + 71 if requests are served in order of arrival; the other way round if the oldest
+/// comes first. 500 operations wait for A.
+#[test]
+fn an_mshr_goes_to_the_request_that_came_first_or_to_the_oldest() {
+    let held = L2 + DRAM;
+    for (mshr_order, a) in
+        [(MshrOrder::Arrival, MISS + 2 * held), (MshrOrder::OldestFirst, MISS + held)]
+    {
+        let mut config = config();
+        (config.cache.l1d.mshrs, config.cache.l1d.mshr_order) = (1, mshr_order);
+        let mut machine = Machine::new(&config);
+        machine.plain_load(0, 0, 1);
+        machine.chain(2, 30);
+        machine.plain_load(100, 2, 3); // A
+        machine.plain_load(200, 0, 4); // B
+        machine.chain(3, 500);
+        assert_eq!(machine.cycles(), a + 500, "{mshr_order:?}");
+    }
 }
 
 /// Ties: of two requests in one cycle, that of the older instruction comes first. Load A needs the data of a load that

@@ -3,7 +3,8 @@
 
 use perforate_timing::{
     BitmapReader, BranchPredictorConfig, CacheConfig, CachesConfig, Core, CoreConfig, DramConfig,
-    Prefetcher, Shortcuts, TimingConfig, TranslationAccesses, WalkerAttachment, WalkerConfig,
+    MshrOrder, Prefetcher, Shortcuts, TimingConfig, TranslationAccesses, WalkerAttachment,
+    WalkerConfig,
 };
 use perforate_types::{
     Action, Counters, Instruction, PhysicalAddress, Purpose, Register, Steps, Unit,
@@ -28,6 +29,7 @@ pub fn config() -> TimingConfig {
         response_cycles: 0,
         mshrs: 64,
         prefetcher: Prefetcher::None,
+        mshr_order: MshrOrder::default(),
     };
     TimingConfig {
         core: CoreConfig {
