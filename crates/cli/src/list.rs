@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum};
 use perforate_config::{Key, keys, words_of};
 use perforate_experiment::Experiment;
 use perforate_os::{
-    AgeingPreset, ContentDistribution, Fragmentation, KhugepagedConfig, KsmConfig,
+    AgeingPreset, ContentDistribution, Fragmentation, HardFaultConfig, KhugepagedConfig, KsmConfig,
     SelfBalloonConfig,
 };
 use perforate_report::text::wrapped;
@@ -153,6 +153,7 @@ fn all_options() -> String {
         options("Injected fragmentation (--fragmentation KEY=VALUE,…)", &keys::<Fragmentation>()),
         options("Background promotion (--khugepaged every=N,…)", &keys::<KhugepagedConfig>()),
         options("Same-page merging (--ksm every=N,…)", &keys::<KsmConfig>()),
+        options("Frames that fail (--hard-faults every=N,…)", &keys::<HardFaultConfig>()),
         options("Self-ballooning (--self-balloon every=N,…)", &keys::<SelfBalloonConfig>()),
         options("What is on the pages (--contents KEY=VALUE,…)", &keys::<ContentDistribution>()),
     ]

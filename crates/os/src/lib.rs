@@ -34,9 +34,9 @@ pub use free_memory::FreeMemory;
 pub use hypervisor::Hypervisor;
 pub use kernel::{
     Approach, CompactionCounts, Daemon, Defrag, EarlyCompaction, FaultOutcome, HardFault,
-    HoleContent, Kernel, KernelConfig, KhugepagedConfig, KhugepagedPass, KsmConfig, KsmPass,
-    SelfBalloonConfig, Setting, SharedPlace, Span, TableFormat, Work, counters, in_words,
-    layout_counters,
+    HardFaultConfig, HoleContent, Kernel, KernelConfig, KhugepagedConfig, KhugepagedPass,
+    KsmConfig, KsmPass, SelfBalloonConfig, Setting, SharedPlace, Span, TableFormat, Work, counters,
+    in_words, layout_counters,
 };
 pub use memory::{Buddy, IoGap, MigrateType, OtherUse, Pressure, Zone, ZoneLayout, Zones};
 pub use memory_map::{BlockClass, BlockFrames, BlockRun, FrameClass, MemoryMap};

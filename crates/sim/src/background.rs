@@ -1,5 +1,5 @@
-//! Kernel threads that run in parallel with the program: khugepaged, KSM, kcompactd and a guest's
-//! balloon driver.
+//! What happens beside the program: kernel threads (khugepaged, KSM, kcompactd, a guest's balloon driver), and frames
+//! that fail.
 
 use perforate_os::{Daemon, Kernel, KernelConfig, OsError, SelfBalloonConfig};
 
@@ -23,6 +23,8 @@ enum Thread {
     Ksm,
     /// Background compaction, if the `defrag` option lets page faults wake kcompactd.
     Kcompactd,
+    /// The memory itself: frames that fail.
+    HardFaults,
     /// A guest's balloon driver.
     SelfBalloon(SelfBalloonConfig),
 }
@@ -31,14 +33,15 @@ impl Alarms {
     /// Creates the timers for the threads of a kernel with this configuration. Each thread first
     /// wakes after one period.
     pub(crate) fn new(config: &KernelConfig) -> Self {
-        let KernelConfig { khugepaged, ksm, defrag, self_balloon, .. } = config;
+        let KernelConfig { khugepaged, ksm, defrag, hard_faults, self_balloon, .. } = config;
         let khugepaged = khugepaged.map(|daemon| (Thread::Khugepaged, daemon.every.get()));
         let ksm = ksm.map(|daemon| (Thread::Ksm, daemon.every.get()));
         let kcompactd =
             defrag.wakes_kcompactd().then_some((Thread::Kcompactd, Daemon::<()>::PERIOD));
+        let hard_faults = hard_faults.map(|daemon| (Thread::HardFaults, daemon.every.get()));
         let self_balloon =
             self_balloon.map(|daemon| (Thread::SelfBalloon(daemon.knobs), daemon.every.get()));
-        let threads = [khugepaged, ksm, kcompactd, self_balloon].into_iter().flatten();
+        let threads = [khugepaged, ksm, kcompactd, hard_faults, self_balloon].into_iter().flatten();
         let threads = threads.map(|(thread, every)| Alarm { thread, every, next: every });
         Self { threads: threads.collect() }
     }
@@ -91,6 +94,7 @@ fn pass(thread: Thread, kernel: &mut Kernel) -> Result<(), OsError> {
         Thread::Khugepaged => drop(kernel.khugepaged_pass()),
         Thread::Ksm => drop(kernel.ksm_pass()),
         Thread::Kcompactd => drop(kernel.kcompactd_pass()),
+        Thread::HardFaults => kernel.hard_fault_pass(),
         // A host cannot exchange memory with a hypervisor.
         Thread::SelfBalloon(_) => {}
     }
@@ -122,6 +126,7 @@ mod tests {
                     Thread::Khugepaged => 'k',
                     Thread::Ksm => 's',
                     Thread::Kcompactd => 'c',
+                    Thread::HardFaults => 'h',
                     Thread::SelfBalloon(_) => 'b',
                 };
                 woken.push((now, name));

@@ -11,7 +11,7 @@ use super::core::Core;
 use super::first_touch::Backer;
 use super::{
     CompactionCounts, HardFault, HoleContent, Kernel, KernelConfig, KhugepagedConfig,
-    KhugepagedPass, KsmConfig, KsmPass, TableFormat, Work, demotion, hard_fault, subpage,
+    KhugepagedPass, KsmConfig, KsmPass, TableFormat, Work, demotion, subpage,
 };
 use crate::memory::{FRAME_BYTES, FreeIndex, TopTable};
 use crate::space::{AddressSpace, SpaceMut};
@@ -253,10 +253,12 @@ impl Kernel {
 
     /// Handles a failing `frame`: retires it if its data can be moved.
     pub fn hard_fault(&mut self, frame: Frame) -> HardFault {
-        self.core.note_peak();
-        let outcome = hard_fault::serve(&mut self.core, frame);
-        demotion::conclude(&mut self.core);
-        outcome
+        self.hard_faults.fail(&mut self.core, frame)
+    }
+
+    /// Lets frames fail that programs use, as many as configured, drawn at random.
+    pub fn hard_fault_pass(&mut self) {
+        self.hard_faults.pass(&mut self.core);
     }
 }
 

@@ -7,7 +7,9 @@ use perforate_types::{Contiguity, GapTolerance};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{Daemon, Defrag, KhugepagedConfig, KsmConfig, SelfBalloonConfig, Setting};
+use super::{
+    Daemon, Defrag, HardFaultConfig, KhugepagedConfig, KsmConfig, SelfBalloonConfig, Setting,
+};
 use crate::memory::{FrameLayout, IoGap, TopTable};
 use crate::{
     Ageing, ContentDistribution, FaultMap, FolioSizes, Fragmentation, HostSnapshot, ZoneLayout,
@@ -195,6 +197,15 @@ options! {
         contents: Option<ContentDistribution>, System {
             is_rare: true,
             phrase: |it| it.contents.map(|contents| format!("contents: {contents}")),
+        };
+        /// Frames in use that fail while the program runs, drawn at random: default, or
+        /// every=INSTRUCTIONS,frames=1. Their data move, and their pages become holes, escape or split.
+        hard_faults: Option<Daemon<HardFaultConfig>>, System {
+            is_rare: true,
+            ideal_ignores: true,
+            brief: "Frames in use that fail while the program runs",
+            phrase: |it| it.hard_faults.map(|daemon| daemon.phrase("failing frames")),
+            work: Some(Work { counters: &["hard_faults"], missing: "the programs used no memory yet" }),
         };
         /// Physical addresses from 3GB to 4GB without memory: none, pc, or reclaimed (256M stays below,
         /// the rest lies above) [default: none].
@@ -549,8 +560,17 @@ mod tests {
         };
         let said = ["fragmentation", "age", "faulty", "zones", "io_gap", "hot_add"];
         assert_eq!(with(|row| row.snapshot_says), said);
-        let ignored =
-            ["fragmentation", "age", "faulty", "zones", "compaction", "defrag", "mthp", "ksm"];
+        let ignored = [
+            "fragmentation",
+            "age",
+            "faulty",
+            "zones",
+            "compaction",
+            "defrag",
+            "mthp",
+            "ksm",
+            "hard_faults",
+        ];
         assert_eq!(with(|row| row.ideal_ignores), ignored);
         assert_eq!(with(|row| row.is_guest_only), ["self_balloon"]);
         assert_eq!(with(|row| !row.is_rare), ["fragmentation", "age", "defrag", "khugepaged"]);
@@ -573,6 +593,7 @@ mod tests {
             ("mthp", mthp, 7),
             ("khugepaged", "it made no page larger", 3),
             ("ksm", "it merged no pages", 1),
+            ("hard_faults", "the programs used no memory yet", 1),
         ];
         assert_eq!(found, expected);
     }

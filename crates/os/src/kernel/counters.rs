@@ -3,7 +3,7 @@
 use perforate_types::{Counter, CounterValue, Counters, figures, registered};
 
 use super::levels::{self, Levels, Span};
-use super::{Core, Kernel, Work, folios, khugepaged, ksm};
+use super::{Core, Kernel, Work, folios, hard_fault, khugepaged, ksm};
 use crate::OtherUse;
 use crate::memory::{FRAME_BYTES, PhysicalMemory, TopTable};
 use crate::space::Usage;
@@ -145,6 +145,7 @@ pub fn counters() -> Vec<Counter> {
         registered(folios::FOLIOS),
         registered(levels::PAGES),
         khugepaged::counters(),
+        hard_fault::counters(),
         registered(Work::FIGURES),
     ]
     .concat()
@@ -173,6 +174,7 @@ impl Kernel {
         out.record(folios::FOLIOS, &self.core.folios);
         out.record(OTHERS, &self.core.memory);
         self.khugepaged.counters(out);
+        self.hard_faults.counters(out);
         self.core.policy.counters(out);
         let mut mechanisms = self.mechanisms_now();
         if span == Span::Run {

@@ -1,11 +1,31 @@
 //! Hard faults: a frame fails while it is in use (P §VI gives hard faults as one reason for holes).
 //! Its data are copied to another frame, and the frame is never used again.
 
-use perforate_types::{Frame, SpaceId};
+use perforate_config::Count;
+use perforate_types::{Counter, Counters, Frame, HoleSet, Random, SpaceId, figures, registered};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::{Core, migration, reservation};
-use crate::OsError;
-use crate::space::Departure;
+use super::{Core, demotion, migration, reservation};
+use crate::space::{Departure, FrameVisitor};
+use crate::{FrameClass, OsError};
+
+/// Number of the random-number stream that draws failing frames.
+const HARD_FAULTS: u64 = 5;
+
+/// Settings of hard faults while the program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct HardFaultConfig {
+    /// Frames that fail at a time, drawn from those that programs use.
+    pub frames: Count<1>,
+}
+
+impl Default for HardFaultConfig {
+    fn default() -> Self {
+        Self { frames: Count::new(1) }
+    }
+}
 
 /// Outcome of the failure of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +47,133 @@ pub enum HardFault {
     Uncorrected,
 }
 
+/// Numbers of hard faults since boot.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    served: u64,
+    moved: u64,
+    punched: u64,
+    escaped: u64,
+    split: u64,
+    uncorrected: u64,
+}
+
+impl Counts {
+    fn add(&mut self, outcome: HardFault) {
+        self.served += 1;
+        match outcome {
+            HardFault::Moved => self.moved += 1,
+            HardFault::Punched => self.punched += 1,
+            HardFault::Escaped => self.escaped += 1,
+            HardFault::Split => self.split += 1,
+            HardFault::Uncorrected => self.uncorrected += 1,
+            // Superpages count themselves, and a frame that is free costs nothing.
+            HardFault::Relocated | HardFault::WasFree => {}
+        }
+    }
+}
+
+figures! {
+    static HARD_FAULT: Counts, "Memory" {
+        /// Frames that failed while the program ran.
+        hard_faults, "frames that failed", Count, Table: |it| it.served;
+        /// Failing frames of 4KB pages, whose data were copied to other frames.
+        hard_faults_moved, Count, Listed: |it| it.moved;
+        /// Failing frames of large pages that have a hole there since.
+        hard_faults_punched, Count, Listed: |it| it.punched;
+        /// Failing frames of direct segments, whose pages escape the segment since.
+        hard_faults_escaped, Count, Listed: |it| it.escaped;
+        /// Failing frames of large pages that were split into 4KB pages for that.
+        hard_faults_split, Count, Listed: |it| it.split;
+        /// Failing frames that stay in use, since their data cannot be moved. A real machine would kill a program.
+        hard_faults_uncorrected, Count, Listed: |it| it.uncorrected;
+    }
+}
+
+/// Counters of hard faults. Results contain these only if a frame has failed.
+pub(super) fn counters() -> Vec<Counter> {
+    registered(HARD_FAULT)
+}
+
+/// Hard faults while the program runs.
+#[derive(Default)]
+pub(super) struct HardFaults {
+    pub(super) config: HardFaultConfig,
+    /// Number of frames drawn so far.
+    drawn: u64,
+    counts: Counts,
+}
+
+impl HardFaults {
+    /// Lets frames fail that programs use, as many as configured; each of them is equally likely.
+    pub(super) fn pass(&mut self, core: &mut Core) {
+        for _ in 0..self.config.frames.get() {
+            let random = Random::keyed(core.config.seed, HARD_FAULTS, self.drawn);
+            let Some(frame) = used_frame(core, random) else { return };
+            self.drawn += 1;
+            self.fail(core, frame);
+        }
+    }
+
+    /// Handles a failing frame: retires it if its data can be moved.
+    pub(super) fn fail(&mut self, core: &mut Core, frame: Frame) -> HardFault {
+        core.note_peak();
+        let outcome = serve(core, frame);
+        demotion::conclude(core);
+        self.counts.add(outcome);
+        outcome
+    }
+
+    pub(super) fn counters(&self, out: &mut Counters) {
+        if self.counts.served > 0 {
+            out.record(HARD_FAULT, &self.counts);
+        }
+    }
+}
+
+/// Draws one of the frames that programs use; `None` if they use none.
+fn used_frame(core: &Core, random: Random) -> Option<Frame> {
+    let mut draw = Draw { random, visited: 0, drawn: None };
+    core.live_spaces().for_each(|space| space.visit_frames(&mut draw));
+    draw.drawn
+}
+
+/// Visitor that draws one of the visited frames, each with the same probability, without knowing their number
+/// beforehand.
+struct Draw {
+    random: Random,
+    visited: u64,
+    drawn: Option<Frame>,
+}
+
+impl Draw {
+    /// Offers `frames` frames, of which `nth` returns one by its index.
+    fn offer(&mut self, frames: u64, nth: impl FnOnce(u64) -> Frame) {
+        if frames == 0 {
+            return;
+        }
+        self.visited += frames;
+        let index = self.random.below(self.visited);
+        if index < frames {
+            self.drawn = Some(nth(index));
+        }
+    }
+}
+
+impl FrameVisitor for Draw {
+    fn frames(&mut self, block: Frame, frames: &HoleSet, _: FrameClass) {
+        self.offer(frames.count() as u64, |index| {
+            block.add(frames.iter().nth(index as usize).expect("it is one of them") as u64)
+        });
+    }
+
+    fn blocks(&mut self, first: Frame, blocks: u64, _: FrameClass) {
+        self.offer(blocks * HoleSet::SUBPAGES as u64, |index| first.add(index));
+    }
+}
+
 /// Retires a failing frame if its data can be moved.
-pub(super) fn serve(core: &mut Core, frame: Frame) -> HardFault {
+fn serve(core: &mut Core, frame: Frame) -> HardFault {
     migration::refresh_owners(core);
     let outcome = move_away(core, frame);
     // Retire the frame at once: a demotion allocates a frame for a node, and must not get this one.
@@ -109,5 +254,27 @@ fn take_out_of_extent(core: &mut Core, id: SpaceId, page: u64, frame: Frame) -> 
         HardFault::Split
     } else {
         HardFault::Uncorrected
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_visited_frame_is_drawn_as_often() {
+        let mut times = [0; 3];
+        for seed in 0..30_000 {
+            let mut draw = Draw { random: Random::new(seed), visited: 0, drawn: None };
+            draw.frames(Frame::new(512), &HoleSet::EMPTY, FrameClass::Movable);
+            draw.frames(Frame::new(1024), &[3, 9].into_iter().collect(), FrameClass::Movable);
+            draw.frames(Frame::new(512), &[7].into_iter().collect(), FrameClass::Perforated);
+            let drawn = draw.drawn.expect("there are three").number();
+            times[[1027, 1033, 519].iter().position(|&frame| frame == drawn).unwrap()] += 1;
+        }
+        assert!(times.iter().all(|&times: &i32| (9_700..10_300).contains(&times)), "{times:?}");
+        let mut draw = Draw { random: Random::new(1), visited: 0, drawn: None };
+        draw.blocks(Frame::new(2048), 3, FrameClass::Large);
+        assert!((2048..2048 + 3 * 512).contains(&draw.drawn.unwrap().number()));
     }
 }

@@ -107,7 +107,8 @@ pub use deferral::Deferral;
 pub use defrag::Defrag;
 use first_touch::Backers;
 pub use first_touch::{Backed, Backer, Touch, layout_counters};
-pub use hard_fault::HardFault;
+use hard_fault::HardFaults;
+pub use hard_fault::{HardFault, HardFaultConfig};
 use khugepaged::Khugepaged;
 pub use khugepaged::{KhugepagedConfig, KhugepagedPass};
 use ksm::Ksm;
@@ -147,6 +148,7 @@ pub struct Kernel {
     shared_objects: SharedObjects,
     ksm: Ksm,
     khugepaged: Khugepaged,
+    hard_faults: HardFaults,
     /// Maximum of each counter of same-page merging and of the backers (mechanisms that map memory), sampled
     /// before events that can reduce these counters.
     mechanisms_maxima: Counters,
@@ -170,7 +172,14 @@ impl Kernel {
         }
         let (memory, aged) = boot_memory(&config, policy.as_ref())?;
         let backers = Backers::new(&config, policy.as_ref());
-        let KernelConfig { compaction: early_compaction, ksm, khugepaged, contents, .. } = config;
+        let KernelConfig {
+            compaction: early_compaction,
+            ksm,
+            khugepaged,
+            hard_faults,
+            contents,
+            ..
+        } = config;
         let mut core = Core::new(config, policy, memory);
         let processes = Processes::new(core.create_space()?);
         if early_compaction.is_some() {
@@ -183,11 +192,13 @@ impl Kernel {
             shared_objects: SharedObjects::default(),
             ksm: Ksm::default(),
             khugepaged: Khugepaged::default(),
+            hard_faults: HardFaults::default(),
             mechanisms_maxima: Counters::default(),
             aged,
         };
         kernel.ksm.config = ksm.map(|daemon| daemon.knobs).unwrap_or_default();
         kernel.khugepaged.config = khugepaged.map(|daemon| daemon.knobs).unwrap_or_default();
+        kernel.hard_faults.config = hard_faults.map(|daemon| daemon.knobs).unwrap_or_default();
         if let Some(contents) = contents {
             kernel.set_content_distribution(contents)?;
         }

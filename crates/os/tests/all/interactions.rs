@@ -200,3 +200,30 @@ fn reserved_frames_make_room_for_a_pair() {
     assert!(machine.counter("reserved_bytes") < reserved);
     assert_sound(&machine);
 }
+
+/// Of frames that fail at a time, each is one that a program uses: with 4KB pages their data move, with perforated
+/// pages they become holes, and other 2MB pages are split.
+#[test]
+fn frames_in_use_fail_at_random() {
+    for (policy, counter) in [
+        ("base-pages", "hard_faults_moved"),
+        (PERFORATED, "hard_faults_punched"),
+        ("thp", "hard_faults_split"),
+    ] {
+        let mut machine = Machine::new(policy, 64 * MB);
+        machine.act(|kernel| Ok(kernel.hard_fault_pass())).unwrap();
+        assert_eq!(machine.counter("retired_bytes"), 0, "no program uses memory");
+        machine.event(populate(BASE, 8 * MB));
+        let frames = |machine: &Machine| -> Vec<Option<u64>> {
+            (0..2048).map(|index| machine.frame(BASE + index * PAGE)).collect()
+        };
+        let before = frames(&machine);
+        machine.act(|kernel| Ok(kernel.hard_fault_pass())).unwrap();
+        let after = frames(&machine);
+        let moved = before.iter().zip(&after).filter(|(before, after)| before != after).count();
+        let counted = ["hard_faults", counter, "retired_bytes"].map(|name| machine.counter(name));
+        assert_eq!(counted, [1, 1, PAGE], "{policy}");
+        assert_eq!(moved, 1, "{policy}");
+        assert_sound(&machine);
+    }
+}
