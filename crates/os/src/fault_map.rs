@@ -21,7 +21,7 @@ pub enum FaultMap {
     Uniform(Share),
     /// This share of all frames, in aligned runs of 64KB at random places (each like a failed DRAM row).
     Clustered(Share),
-    /// These frames, by number; read from a file ([`Self::from_lines`]).
+    /// Numbers of faulty frames, read from a file ([`Self::from_lines`]).
     Frames(Vec<u64>),
 }
 

@@ -161,12 +161,13 @@ impl ResolvedRun {
     fn results(&self, run: Run, detected: bool) -> Vec<RunResult> {
         let measuring = &self.measuring;
         let courses = run.courses();
-        let Run { metadata, options, figures, touched, notes } = run;
+        let Run { metadata, options, figures, mut touched, notes } = run;
         let touched_bytes = touched.footprint.bytes();
         let windows = measuring.timed_windows();
         let window_warmup = measuring.window_warmup();
         let precision = precision_note(measuring, touched.is_precise, touched.done, &figures);
-        let history = touched.history.finish(touched.done, touched_bytes);
+        touched.history.add_last(touched.done, touched_bytes);
+        let history: Vec<(u64, u64)> = touched.history.into_points().collect();
         let runs = self.schemes.iter().zip(figures).zip(courses);
         let results = runs.map(|((scheme, mut figures), course)| {
             let named = (scheme.name(), course);

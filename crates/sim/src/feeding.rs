@@ -10,9 +10,10 @@ use perforate_trace::{Source, TraceError};
 use perforate_types::{Advice, Chunk, ProgramEvent};
 
 use crate::footprint::Footprint;
-use crate::memory_history::TouchedHistory;
+use crate::memory_history::touched_history;
 use crate::processors::Threads;
 use crate::sampled::{Gaps, PrecisionRule};
+use crate::samples::Samples;
 use crate::simulation::{Figures, Simulation};
 use crate::stretches::PartCounts;
 use crate::{Observer, Progress, SimError};
@@ -32,7 +33,7 @@ pub(crate) struct HugePageAdvices {
 /// Statistics of the decoded instructions, which are the same for all schemes.
 pub(crate) struct Touched {
     pub(crate) footprint: Footprint,
-    pub(crate) history: TouchedHistory,
+    pub(crate) history: Samples<u64>,
     pub(crate) gaps: Gaps,
     pub(crate) advices: HugePageAdvices,
     /// Number of instructions decoded so far.
@@ -45,7 +46,7 @@ impl Touched {
     pub(crate) fn new() -> Self {
         Self {
             footprint: Footprint::new(),
-            history: TouchedHistory::new(),
+            history: touched_history(),
             gaps: Gaps::default(),
             advices: HugePageAdvices::default(),
             done: 0,
@@ -54,7 +55,7 @@ impl Touched {
     }
 
     fn add(&mut self, chunk: &Chunk) {
-        self.history.observe(self.done, self.footprint.bytes());
+        self.history.add_if_due(self.done, || self.footprint.bytes());
         self.footprint.add(chunk);
         self.gaps.add(self.done, chunk);
         for (_, event) in &chunk.events {

@@ -15,30 +15,9 @@ const MAPS: (u64, usize) = (200_000, 4);
 /// there are more runs, cells become larger.
 const MOST_RUNS: usize = 512;
 
-/// Amount of memory touched by the program over time, sampled at the same moments as
-/// [`MemoryHistory`].
-pub(crate) struct TouchedHistory {
-    samples: Samples<u64>,
-}
-
-impl TouchedHistory {
-    pub(crate) fn new() -> Self {
-        Self { samples: Samples::new(POINTS.0, POINTS.1) }
-    }
-
-    /// Records the number of bytes touched before a chunk of instructions, if a sample is due.
-    pub(crate) fn observe(&mut self, instruction: u64, bytes: u64) {
-        if self.samples.is_due(instruction) {
-            self.samples.add(instruction, bytes);
-        }
-    }
-
-    /// Ends the series with `bytes`. Returns pairs of a number of instructions and the bytes
-    /// touched until then.
-    pub(crate) fn finish(mut self, instruction: u64, bytes: u64) -> Vec<(u64, u64)> {
-        self.samples.add_last(instruction, bytes);
-        self.samples.into_points().collect()
-    }
+/// Amount of memory that the program touched over time, in bytes; sampled at the same moments as [`MemoryHistory`].
+pub(crate) fn touched_history() -> Samples<u64> {
+    Samples::new(POINTS.0, POINTS.1)
 }
 
 /// Samples of the state of one scheme's physical memory.
@@ -64,13 +43,9 @@ impl MemoryHistory {
 
     /// Takes the samples that are due before a chunk of instructions.
     pub(crate) fn observe(&mut self, instruction: u64, kernel: &Kernel) {
-        if self.points.is_due(instruction) {
-            self.points.add(instruction, point(instruction, kernel));
-        }
-        if let Some(maps) = &mut self.maps
-            && maps.is_due(instruction)
-        {
-            maps.add(instruction, picture(instruction, &kernel.memory_map()));
+        self.points.add_if_due(instruction, || point(instruction, kernel));
+        if let Some(maps) = &mut self.maps {
+            maps.add_if_due(instruction, || picture(instruction, &kernel.memory_map()));
         }
     }
 
@@ -362,10 +337,11 @@ mod tests {
 
     #[test]
     fn touched_memory_is_sampled_at_its_moments() {
-        let mut history = TouchedHistory::new();
+        let mut history = touched_history();
         for (instruction, bytes) in [(0, 0), (49_999, 1), (50_000, 2), (99_999, 3), (100_001, 4)] {
-            history.observe(instruction, bytes);
+            history.add_if_due(instruction, || bytes);
         }
-        assert_eq!(history.finish(120_000, 5), [(0, 0), (50_000, 2), (100_001, 4), (120_000, 5)]);
+        history.add_last(120_000, 5);
+        assert!(history.into_points().eq([(0, 0), (50_000, 2), (100_001, 4), (120_000, 5)]));
     }
 }

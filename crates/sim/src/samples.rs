@@ -17,8 +17,14 @@ impl<T> Samples<T> {
         Self { interval, most, next: 0, points: Vec::new() }
     }
 
-    /// True if a sample is due after `instruction` instructions.
-    pub(crate) fn is_due(&self, instruction: u64) -> bool {
+    /// Adds what `sample` returns if a sample is due after `instruction` instructions.
+    pub(crate) fn add_if_due(&mut self, instruction: u64, sample: impl FnOnce() -> T) {
+        if self.is_due(instruction) {
+            self.add(instruction, sample());
+        }
+    }
+
+    fn is_due(&self, instruction: u64) -> bool {
         instruction >= self.next
     }
 

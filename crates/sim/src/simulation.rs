@@ -278,9 +278,7 @@ impl Simulation {
     }
 
     fn run_chunk(&mut self, chunk: &Chunk) -> Result<(), SimError> {
-        if self.samples.is_due(self.done) {
-            self.samples.add(self.done, self.system.mmu().l2_contents());
-        }
+        self.samples.add_if_due(self.done, || self.system.mmu().l2_contents());
         self.memory.observe(self.done, self.system.kernel());
         if let (Some(memory), Some(host)) = (&mut self.host_memory, self.system.hypervisor()) {
             memory.observe(self.done, host.kernel());

@@ -69,13 +69,14 @@ pub struct BranchPredictorConfig {
     pub return_stack_entries: u32,
     /// Cycles from the resolution of a mispredicted branch to the dispatch of the right path.
     pub mispredict_penalty_cycles: u32,
-    /// Every branch is predicted right: what no predictor can do better, and a bound of what a wrong path can
-    /// bring early.
+    /// Every branch is predicted correctly. This is an upper bound for predictors, and for what
+    /// [`Self::follows_wrong_path`] can gain.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub perfect: bool,
-    /// While a mispredicted branch waits for a load, the accesses behind it are begun as far as their addresses are
-    /// known: what a wrong path brings early if it soon joins the right one, whose instructions are all that a
-    /// trace has (Eyerman et al., ISPASS 2023: "convergence exploitation"). Without, nothing is fetched meanwhile.
+    /// Loads on wrong paths are simulated: while a mispredicted branch waits for a load, the accesses of the following
+    /// instructions of the trace are issued if their addresses are known. A trace contains the right path only, so
+    /// this assumes that the wrong path soon joins it (Eyerman et al., ISPASS 2023: "convergence exploitation").
+    /// Without it, nothing is fetched until the branch is resolved.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub follows_wrong_path: bool,
 }

@@ -30,8 +30,8 @@ pub struct Shortcuts {
 }
 
 impl Shortcuts {
-    /// The optimisations of these that are valid on a machine. Where wrong paths are followed, a younger access may
-    /// come before an older one, and when instructions are taken makes a difference.
+    /// The optimisations among these that are valid for a configuration. With loads on wrong paths, a younger access
+    /// can be issued before an older one, so that only [`Self::loads_read_at_once`] is valid.
     pub(crate) fn on(self, config: &TimingConfig) -> Self {
         if !config.branch_predictor.follows_wrong_path {
             return self;

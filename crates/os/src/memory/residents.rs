@@ -104,8 +104,8 @@ impl Residents {
 
     /// Number of frames of a 2MB block whose snapshot contents can be moved or dropped.
     pub(super) fn recorded(&self, block: Frame) -> u64 {
-        self.remaining(block.number() >> BLOCK_ORDER, |state| state.record().is_some()).count()
-            as u64
+        self.remaining(block.number() >> BLOCK_ORDER, |state| state.removable_usage().is_some())
+            .count() as u64
     }
 
     /// Number of snapshot frames allocated for `usage` that still hold their content.
@@ -138,7 +138,7 @@ impl Residents {
         }
         while let Some(slice) = self.order[usage as usize].next() {
             let (number, place) = (slice / SLICES_PER_BLOCK, slice % SLICES_PER_BLOCK);
-            let frames = self.remaining(number, |state| state.record() == Some(usage));
+            let frames = self.remaining(number, |state| state.removable_usage() == Some(usage));
             let start = (place * SLICE_FRAMES) as usize;
             let inside = start..start + SLICE_FRAMES as usize;
             let frames: HoleSet = frames.iter().filter(|index| inside.contains(index)).collect();
@@ -206,7 +206,7 @@ impl PhysicalMemory {
             if let Some(usage) = state.usage() {
                 residents.frames[usage as usize] += occupancy.frames(*state);
             }
-            if let Some(usage) = state.record() {
+            if let Some(usage) = state.removable_usage() {
                 residents.recorded[usage as usize] += occupancy.frames(*state);
             }
         }

@@ -107,8 +107,8 @@ impl FrameState {
         }
     }
 
-    /// Kind of use under which a frame in this state counts as memory of the rest of the system; `None` if it
-    /// does not. Per-CPU frames count as page cache, because memory pressure frees both.
+    /// Kind of memory of the rest of the system that a frame in this state is counted as; `None` for others.
+    /// Per-CPU frames count as page cache, because memory pressure frees both.
     pub(crate) const fn usage(self) -> Option<OtherUse> {
         match self {
             Self::Movable | Self::Large | Self::Huge => Some(OtherUse::Anonymous),
@@ -119,8 +119,8 @@ impl FrameState {
         }
     }
 
-    /// Kind of use under which a frame in this state can be moved or dropped; `None` if it cannot.
-    pub(crate) const fn record(self) -> Option<OtherUse> {
+    /// As [`Self::usage`], only for frames that compaction can move or reclaim can drop.
+    pub(crate) const fn removable_usage(self) -> Option<OtherUse> {
         match self {
             Self::Movable | Self::PageCache | Self::PerCpu | Self::Reclaimable => self.usage(),
             _ => None,

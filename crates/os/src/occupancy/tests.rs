@@ -249,7 +249,7 @@ fn every_state_has_its_class_and_usage() {
     ] {
         assert_eq!((state.class(), state.usage()), (class, usage), "{state:?}");
         assert_eq!((state.is_movable(), state.is_free()), (is_movable, state == Free), "{state:?}");
-        assert_eq!(state.record(), usage.filter(|_| has_record), "{state:?}");
+        assert_eq!(state.removable_usage(), usage.filter(|_| has_record), "{state:?}");
     }
 }
 

@@ -32,6 +32,7 @@ class Options(TypedDict, total=False):
     khugepaged: Text
     ksm: Text
     contents: Text
+    hard_faults: Text
     io_gap: Text
     hot_add: Text
     self_balloon: Text
@@ -54,6 +55,7 @@ class Options(TypedDict, total=False):
     host_khugepaged: Text
     host_ksm: Text
     host_contents: Text
+    host_hard_faults: Text
     host_io_gap: Text
     host_hot_add: Text
     host_perforation: Text

@@ -2,7 +2,7 @@
 
 mod record;
 
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufReader, Read};
 use std::sync::Arc;
 
 use perforate_config::Size;
@@ -48,9 +48,9 @@ impl MemorySnapshot {
     pub fn taken(name: &str, snapshot: HostSnapshot) -> Result<Self, SimError> {
         let wrong = |problem: String| SimError::Snapshot { path: name.into(), problem };
         snapshot.frames().map_err(|error| wrong(error.to_string()))?;
-        let mut output = HashOnly(Xxh3::new());
+        let mut output = Xxh3::new();
         snapshot.write_to(&mut output).map_err(|error| wrong(error.to_string()))?;
-        let content_hash = format!("{:032x}", output.0.digest128());
+        let content_hash = format!("{:032x}", output.digest128());
         Ok(Self { file: name.into(), content_hash, snapshot: Arc::new(snapshot) })
     }
 
@@ -101,20 +101,6 @@ impl MemorySnapshot {
         let occupancy = self.snapshot.occupancy.as_ref();
         let bytes = occupancy.map_or(0, |known| known.blocks()) * PageSize::Size2M.bytes();
         bytes + bytes / (PageSize::Size4K.bytes() * 8) + PageSize::Size2M.bytes()
-    }
-}
-
-/// Writer that hashes the bytes and discards them.
-struct HashOnly(Xxh3);
-
-impl Write for HashOnly {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.update(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 

@@ -8,6 +8,7 @@ mod context_switches;
 mod counters;
 mod energy;
 mod explained;
+mod failing_frames;
 mod kept;
 mod layouts;
 mod memory_history;

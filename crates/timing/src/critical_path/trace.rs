@@ -67,7 +67,7 @@ impl Tracer<'_> {
             node = before;
         }
         debug_assert!(self.time <= self.path.start, "{node:?} at {} waits for nothing", self.time);
-        // It adds up in any case.
+        // The rest, if any: the causes always add up to all cycles.
         self.charge(self.path.start, Cause::BASE);
     }
 
@@ -169,7 +169,7 @@ impl Tracer<'_> {
             .waiting(number)
             .map_or((0, NONE, 0), |waiting| (waiting.stored, waiting.store, waiting.addresses));
         if retired > result.max(stored) {
-            // The width of retirement.
+            // Nothing else delayed it: retirement was as wide as it can be.
             let before = number.checked_sub(1);
             self.charge(self.retired(before), Cause::BASE);
             return before.map(Node::Retirement);
@@ -250,7 +250,7 @@ impl Tracer<'_> {
             (instructions.entries[number].dispatched, instructions.entries[number].available);
         let before = number.checked_sub(1);
         let (dispatch_before, retired_before) = (self.dispatched(before), self.retired(before));
-        // The entry of the reorder buffer was that of this one.
+        // The instruction that had the entry of the reorder buffer before.
         let room = number.checked_sub(instructions.reorder_buffer);
         let room_at = self.retired(room);
         if dispatch == dispatch_before {
@@ -266,7 +266,7 @@ impl Tracer<'_> {
             return room.map(Node::Retirement);
         }
         if dispatch == dispatch_before + 1 {
-            // The width of dispatch.
+            // Nothing else delayed it: dispatch was as wide as it can be.
             self.charge(dispatch_before, Cause::BASE);
             return before.map(Node::Dispatch);
         }
@@ -274,7 +274,8 @@ impl Tracer<'_> {
         let store_queue_writer = self.waiting(number).map_or(0, |it| it.store_queue_writer);
         if store_queue_writer > 0 || head >= number {
             let started = dispatch_before.max(available).max(room_at);
-            // The store is written once it has retired, and retires once it is translated.
+            // The entry of the store queue became free when its store had retired and was written. Until it retired, it
+            // waited for its translation.
             let writer = match store_queue_writer {
                 0 => None,
                 distance => number.checked_sub(distance.into()),
@@ -332,7 +333,7 @@ impl Tracer<'_> {
                 Some(Node::Result(branch))
             }
             HoldReason::Drained(number) => {
-                // Stores were written.
+                // The pipeline waited until all stores were written.
                 self.charge(start, Cause::STORE_QUEUE);
                 number.checked_sub(1).map(Node::Retirement)
             }

@@ -124,7 +124,8 @@ impl Hierarchy {
     /// Grows the ring buffer if it lacks room for the next [`AT_ONCE`] fills.
     #[inline(never)]
     fn make_room(&mut self) {
-        // A line on its way that is older than the floor is a prefetch, or read in the background.
+        // Prefetches and reads in the background may be on their way though they are older than the floor. They must not
+        // be overwritten, so the ring grows.
         let are_on_their_way =
             |fills: &[Fill]| fills.iter().any(|fill| fill.state == State::OnItsWay);
         while self.fills.is_short_of(self.floor, AT_ONCE)

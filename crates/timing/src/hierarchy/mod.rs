@@ -175,8 +175,8 @@ fn attached(config: &TimingConfig) -> usize {
 /// For each kind of cache, true if a miss can be sent below without an event ([`Level::asks_at_once`]).
 fn ask_at_once(config: &TimingConfig, threads: usize) -> [bool; CACHES] {
     let caches = &config.cache;
-    // A cache above memory is never short of MSHRs if those above it have no more of them together. Each core
-    // adds as many to those of a shared cache.
+    // The last cache before memory never runs out of MSHRs if the caches above it together have at most as many. A
+    // shared cache has the configured MSHRs once for each core, so that one core decides.
     let has_enough = |level: usize, cache: &CacheConfig, above: u32| {
         let is_attached = attached(config) == level;
         let walkers = match &caches.walker {
@@ -192,7 +192,8 @@ fn ask_at_once(config: &TimingConfig, threads: usize) -> [bool; CACHES] {
     let l2 =
         caches.llc.is_none() && has_enough(L2, &caches.l2, caches.l1i.mshrs + caches.l1d.mshrs);
     let llc = caches.llc.as_ref().is_some_and(|llc| has_enough(LLC, llc, caches.l2.mshrs));
-    // One front end, or one walker, asks for one thing after the other.
+    // A single requester (the front end for the L1I, one page walker for the walkers' cache) waits for its reads before
+    // it makes others.
     let walker = config.walker.walkers == 1
         && caches.walker.as_ref().is_some_and(|own| own.mshrs >= PARALLEL_READS);
     [threads == 1, false, l2, llc, walker]
@@ -379,7 +380,7 @@ impl Hierarchy {
         if level == MEMORY {
             return Some(line);
         }
-        // A whole line needs no fetch.
+        // What is written back is a whole line, so on a miss nothing is read from below.
         match self.levels[level].cache.access(line, Line::new(NONE, true, false)) {
             LookUp::Hit(found) => {
                 found.mark_dirty();

@@ -103,8 +103,8 @@ impl Accesses {
         self.all.push(access)
     }
 
-    /// Cycle at which the loads in the list that begins with `first` have their data, as far as they were begun on a
-    /// wrong path; [`UNKNOWN`] if it is not known.
+    /// Cycle at which all loads in the list that begins with `first` have their data, if they were issued on a wrong
+    /// path; [`UNKNOWN`] if one of them was not, or has none yet.
     pub(super) fn there_ahead(&self, first: u32) -> u64 {
         let (mut there, mut id) = (0, first);
         while id != NONE {
@@ -172,7 +172,7 @@ impl Core {
         self.in_hand.flags |= ACCESS;
         let mut store = self.stores.before(address, now);
         if self.in_hand.stores > 0 && store != NONE && self.in_hand.has_store(store) {
-            // An instruction loads nothing of what it stores.
+            // An instruction reads memory before it writes: its own stores do not forward to its loads.
             store = NONE;
         }
         if translated_by.is_here() && data.is_here() && store == NONE && lines == 1 {
@@ -348,7 +348,7 @@ impl Core {
             if time > waiting.stored {
                 (waiting.stored, waiting.store) = (time, id);
             }
-            return self.is_done(instruction);
+            return self.note_done(instruction);
         }
         self.statistics.load_translation_cycles += waited;
         if access.store == NONE {
@@ -368,7 +368,7 @@ impl Core {
             return self.read_lines(id, false);
         }
         if store.released == UNKNOWN && translated > self.shared.agenda.now {
-            // A store is written after it retires, which is not before the last that is known to.
+            // A store is written after it retires, and does not retire before older instructions.
             let result = if store.result == UNKNOWN { 0 } else { store.result };
             let earliest = self.retire.cycle.max(result) + self.accesses.hit_cycles;
             let is_certain = !has_retired && earliest > translated;

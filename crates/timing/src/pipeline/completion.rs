@@ -76,7 +76,7 @@ impl Core {
         } = self.instructions.waiting[number];
         let result = loaded.max(addresses).max(operands) + u64::from(latency);
         self.instructions.complete(number, result);
-        self.is_done(number);
+        self.note_done(number);
         let mut reader = first_reader;
         while reader != Reader::NONE {
             self.woken.push((reader, result));
@@ -89,10 +89,10 @@ impl Core {
         }
     }
 
-    /// Lets retirement be tried if the instruction `number` is the oldest, and fetch if the front end waits: the
-    /// instruction's result, or the translation of its stores, has become known.
+    /// Notes that the result of instruction `number`, or the translation of its stores, has become known. Retirement
+    /// is tried again if it is the oldest instruction, or if the front end waits.
     #[inline]
-    pub(super) fn is_done(&mut self, number: u64) {
+    pub(super) fn note_done(&mut self, number: u64) {
         self.may_retire |= number == self.instructions.oldest || !self.front_end.stops.is_empty();
     }
 

@@ -93,7 +93,8 @@ impl Core {
         }
     }
 
-    /// Begins a batch, and lets time go on, where it is time to do so.
+    /// Begins a new batch after every [`BATCH`] instructions, and simulates events once the instructions handed over
+    /// suffice for that ([`Self::runs_from`]).
     #[inline(never)]
     fn pause(&mut self) {
         let handed = self.instructions.handed;
@@ -106,14 +107,15 @@ impl Core {
         self.pauses_at = self.runs_from.min((handed + 1).next_multiple_of(BATCH));
     }
 
+    /// Simulates events, as far as the instructions handed over so far determine them.
     fn let_time_go_on(&mut self) {
         if self.comes_early {
             return self.run(self.instructions.handed_early);
         }
         self.look_ahead();
-        // Dispatch may have waited for nothing but instructions.
+        // Dispatch may have stopped only because no instruction had been handed over.
         self.may_dispatch |= self.instructions.next + 1 == self.instructions.handed;
-        // As long as dispatch waits for something, nothing follows from one more instruction.
+        // While dispatch is blocked, one more instruction in the queue changes nothing.
         if self.may_dispatch {
             self.settle();
         }

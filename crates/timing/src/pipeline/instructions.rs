@@ -239,7 +239,7 @@ impl Instructions {
         // instructions as the fetch queue holds.
         let handed_early = fetch_queue.max(BATCH);
         let on_wrong_path = if follows_wrong_path { reorder_buffer } else { 0 };
-        // On the critical path, in the reorder buffer, not dispatched.
+        // Those that the critical path may still lead through, those in the reorder buffer, and those before dispatch.
         let kept = TRACED + reorder_buffer + handed_early.max(on_wrong_path) + BATCH + 1;
         let length = kept.next_power_of_two() as usize;
         assert!(

@@ -391,7 +391,7 @@ impl Core {
             let before = self.instructions.next;
             self.dispatch_instructions();
             if self.instructions.next != before {
-                self.is_done(before);
+                self.note_done(before);
             }
         }
     }
@@ -480,7 +480,8 @@ impl Core {
         self.statistics = CoreStatistics::default();
         self.branches.counts = Default::default();
         (self.earlier_cycles, self.paused) = (0, None);
-        // Later events of instructions before this one are left out when these have retired.
+        // Instructions in the pipeline are not measured: [`Self::note_origin`] resets the counts again when they have
+        // retired.
         self.origin_pending = Some(self.instructions.handed);
         self.note_origin();
         self.set_boundary();

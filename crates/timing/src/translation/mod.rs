@@ -93,7 +93,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Request by a load, a store or the front end, or by a walk that lends no walker.
+    /// Request by a load, a store or the front end, or by a walk whose page walker this translation may not use.
     #[inline]
     pub(crate) fn new(time: u64, waiter: Waiter) -> Self {
         Self { time, waiter, at_dispatch: false, lends_walker: false }
@@ -158,7 +158,8 @@ impl Translation {
                 _ => hit,
             };
             Purpose::ALL.map(|purpose| {
-                // Walk caches, and guest-physical addresses.
+                // The page walker looks up walk caches, and what translates guest-physical addresses if it reads for
+                // that purpose.
                 let is_walkers =
                     unit.is_walkers() || (purpose.is_host() && reads_with_walker[purpose as usize]);
                 LookUp { hit, miss, share: look_up_share(unit, purpose) as u8, is_walkers }

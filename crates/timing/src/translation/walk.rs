@@ -18,15 +18,15 @@ pub(super) enum Needs {
 }
 
 impl Needs {
-    /// Need of a look-up that hits an entry.
+    /// What a look-up has to wait for after a hit: the walk that still fills the entry, or nothing.
     #[inline(always)]
     pub(super) fn entry(entry: Translated) -> Self {
         if entry.is_here() { Self::Nothing } else { Self::Entry(entry) }
     }
 }
 
-/// Look-up that waits for nothing, as part of the translation or stage that begins with it: it needs no task of
-/// its own.
+/// Look-up at the beginning of a translation or stage that waits for nothing. Its cycles are added to what follows, so
+/// that it needs no [`Task`] of its own.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lead {
     pub(super) cycles: u16,
@@ -305,7 +305,7 @@ impl Translation {
         }
         let (walk, agenda) = (&mut self.walks[id], &mut shared.agenda);
         match (is_of_owner, waiter) {
-            // The access itself comes later.
+            // A load on a wrong path: the access on the right path comes later, and becomes the owner.
             (true, Waiter::Ahead(_)) => {
                 let last = walk.last_stage(&self.tasks);
                 agenda.wait_for_task(&mut walk.waiters, waiter, time, last);

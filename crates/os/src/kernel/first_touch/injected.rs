@@ -53,8 +53,8 @@ impl Backer for InjectedFragments {
     fn back(&mut self, core: &mut Core, touch: &Touch) -> Result<Backed, OsError> {
         let &Touch { space: id, page, ref area } = touch;
         let (number, permissions) = (touch.region(), touch.permissions());
-        // Whose memory is fragmented does not depend on the policy, which may ask for no 2MB page here. It is asked
-        // last, as it takes longest, and pages of a region that is mapped already need not ask.
+        // Memory is fragmented whether or not the policy asks for a 2MB page here. `is_fragmented` takes longest, so it
+        // is asked last: never for further pages of a region.
         let is_fragmented = area.attributes.eligible()
             && core.fits_large(id, page, area)?
             && core.is_fragmented(number);

@@ -34,19 +34,6 @@ impl Granularities {
         slices.map_or(0, |slices| slices.superpages() * mode.superpage_pages() * 4096)
     }
 
-    /// Number of frames in slices for which synthetic fragmentation (frames occupied by other
-    /// users) has been generated.
-    pub(super) fn drawn_frames(&self) -> u64 {
-        self.first().drawn_frames()
-    }
-
-    /// Range of frames for which synthetic fragmentation (frames occupied by other users) is
-    /// generated next. These are whole slices of every mode, because the mode with the largest
-    /// slices determines them.
-    pub(super) fn next_to_draw(&self) -> Range<u64> {
-        self.first().next_to_draw()
-    }
-
     /// Records that synthetic fragmentation has been generated for these frames, so that superpages
     /// may use their slices.
     pub(super) fn note_drawn(&mut self, frames: &Range<u64>) {

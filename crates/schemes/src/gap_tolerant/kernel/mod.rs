@@ -74,6 +74,8 @@ impl Superpages {
         }
         loop {
             let Some(slices) = core.memory.free_index::<Granularities>() else { return };
+            // The mode with the largest slices: what it draws are whole slices of every mode.
+            let slices = slices.first();
             let frames = slices.next_to_draw();
             if slices.drawn_frames() >= self.wanted_pages || frames.is_empty() {
                 return;
