@@ -84,7 +84,7 @@ impl Residents {
 
     /// Usage of a snapshot frame whose content can still be moved or dropped; `None` for all other frames.
     pub(super) fn record(&self, frame: Frame) -> Option<OtherUse> {
-        let usage = self.occupancy().state(frame.number()).record()?;
+        let usage = self.occupancy().state(frame.number()).removable_usage()?;
         (!self.has_left(frame)).then_some(usage)
     }
 

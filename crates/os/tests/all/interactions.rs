@@ -201,6 +201,14 @@ fn reserved_frames_make_room_for_a_pair() {
     assert_sound(&machine);
 }
 
+fn fail_one(machine: &mut Machine) {
+    let failed = machine.act(|kernel| {
+        kernel.hard_fault_pass();
+        Ok(())
+    });
+    failed.unwrap();
+}
+
 /// Of frames that fail at a time, each is one that a program uses: with 4KB pages their data move, with perforated
 /// pages they become holes, and other 2MB pages are split.
 #[test]
@@ -211,14 +219,14 @@ fn frames_in_use_fail_at_random() {
         ("thp", "hard_faults_split"),
     ] {
         let mut machine = Machine::new(policy, 64 * MB);
-        machine.act(|kernel| Ok(kernel.hard_fault_pass())).unwrap();
+        fail_one(&mut machine);
         assert_eq!(machine.counter("retired_bytes"), 0, "no program uses memory");
         machine.event(populate(BASE, 8 * MB));
         let frames = |machine: &Machine| -> Vec<Option<u64>> {
             (0..2048).map(|index| machine.frame(BASE + index * PAGE)).collect()
         };
         let before = frames(&machine);
-        machine.act(|kernel| Ok(kernel.hard_fault_pass())).unwrap();
+        fail_one(&mut machine);
         let after = frames(&machine);
         let moved = before.iter().zip(&after).filter(|(before, after)| before != after).count();
         let counted = ["hard_faults", counter, "retired_bytes"].map(|name| machine.counter(name));
