@@ -28,6 +28,9 @@ const LONGEST_SAMPLE_PERIOD: Duration = Duration::from_secs(2);
 /// Longest duration between two questions whether the user stops a program that is timed.
 const STOP_PERIOD: Duration = Duration::from_millis(100);
 
+/// By how much this process may grow between the reading of its peak and the start of a program.
+const MARGIN_BYTES: u64 = 4 << 20;
+
 /// Durations and counts of one run of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProgramTime {
@@ -39,8 +42,9 @@ pub struct ProgramTime {
     pub wall: Duration,
     /// Page faults of the program and its ended children.
     pub page_faults: u64,
-    /// Largest resident memory in bytes of the program or of one of its ended children.
-    pub max_resident_bytes: u64,
+    /// Largest resident memory in bytes of the program or of one of its ended children; absent if it is less than this
+    /// process had when it started the program, as Linux cannot say then.
+    pub max_resident_bytes: Option<u64>,
     /// Exit code of the program; absent if a signal killed it.
     pub exit_code: Option<i32>,
     /// Readings of hardware counters over the whole run, user mode only; empty if there are none.
@@ -135,11 +139,12 @@ impl<'a> Start<'a> {
     /// Runs the program to its end and measures it.
     pub fn time(&self) -> Result<ProgramTime, HostError> {
         let counting = Counting::of_next_program().ok();
+        let inherited_bytes = lower_own_peak();
         let started = Instant::now();
         let child = self.spawn()?;
         let (status, usage) = wait(&child).map_err(HostError::system("waiting for the program"))?;
         let counters = counting.map_or_else(Readings::default, |mut counting| counting.read());
-        Ok(ProgramTime::new(started.elapsed(), status, &usage, counters))
+        Ok(ProgramTime::new(started.elapsed(), status, (&usage, inherited_bytes), counters))
     }
 
     /// Runs the program to its end, measures it, and meanwhile calls `sample` with its process id, with at most
@@ -153,6 +158,7 @@ impl<'a> Start<'a> {
     ) -> Result<Result<ProgramTime, Killed>, HostError> {
         const FAILED: &str = "waiting for the program";
         let counting = Counting::of_next_program().ok();
+        let inherited_bytes = lower_own_peak();
         let started = Instant::now();
         let child = self.spawn()?;
         let process = child.id();
@@ -192,7 +198,7 @@ impl<'a> Start<'a> {
         let elapsed = waited.map_err(HostError::system(FAILED))?;
         let (status, usage) = wait(&child).map_err(HostError::system(FAILED))?;
         let counters = counting.map_or_else(Readings::default, |mut counting| counting.read());
-        let time = ProgramTime::new(elapsed, status, &usage, counters);
+        let time = ProgramTime::new(elapsed, status, (&usage, inherited_bytes), counters);
         Ok(killed.map_or(Ok(time), Err))
     }
 
@@ -215,7 +221,14 @@ impl<'a> Start<'a> {
 }
 
 impl ProgramTime {
-    fn new(wall: Duration, status: ExitStatus, usage: &libc::rusage, counters: Readings) -> Self {
+    /// `inherited_bytes` is the peak of this process that Linux counts as the program's, too.
+    fn new(
+        wall: Duration,
+        status: ExitStatus,
+        (usage, inherited_bytes): (&libc::rusage, u64),
+        counters: Readings,
+    ) -> Self {
+        let max_resident_bytes = usage.ru_maxrss as u64 * 1024;
         let time =
             |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
         Self {
@@ -223,7 +236,8 @@ impl ProgramTime {
             system: time(usage.ru_stime),
             wall,
             page_faults: (usage.ru_minflt + usage.ru_majflt) as u64,
-            max_resident_bytes: usage.ru_maxrss as u64 * 1024,
+            max_resident_bytes: (max_resident_bytes > inherited_bytes.saturating_add(MARGIN_BYTES))
+                .then_some(max_resident_bytes),
             exit_code: status.code(),
             counters,
         }
@@ -233,6 +247,24 @@ impl ProgramTime {
     pub fn processor(&self) -> Duration {
         self.user + self.system
     }
+}
+
+/// Gives back memory that this process no longer uses, and sets the peak of its resident memory to what it has now.
+/// Returns that peak in bytes: when a program is started, Linux counts it as the program's (`begin_new_exec` takes the
+/// peak from before the exec), so that a smaller program's own peak cannot be seen.
+fn lower_own_peak() -> u64 {
+    // SAFETY: the call has no conditions.
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::malloc_trim(0)
+    };
+    // Where this is refused, the peak stays what it was, and is what the next line reads.
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let kilobytes = status.lines().find_map(|line| {
+        line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok()
+    });
+    kilobytes.map_or(u64::MAX, |kilobytes| kilobytes * 1024)
 }
 
 /// Waits until the program ends. Returns its exit status, and what it and its ended children used.
@@ -348,6 +380,24 @@ mod tests {
         assert_eq!(time_program(&program, Paging::Small, processor).unwrap().exit_code, None);
         assert!(time_program(&words(&["no-such-program"]), Paging::Small, processor).is_err());
         assert!(time_program(&[], Paging::Small, processor).is_err());
+    }
+
+    /// A program smaller than this process has no peak of its own that can be seen, a larger one has: `tail` of a
+    /// pipe keeps what it is to print.
+    #[test]
+    fn the_peak_of_a_program_is_not_that_of_this_process() {
+        let held = vec![1_u8; 64 << 20];
+        let peak = |bytes: u64| {
+            let pipe = format!("head -c {bytes} /dev/zero | tail -c {bytes} > /dev/null");
+            let program = words(&["sh", "-c", &pipe]);
+            time_program(&program, Paging::Small, last_allowed_processor())
+                .unwrap()
+                .max_resident_bytes
+        };
+        assert_eq!(peak(1 << 20), None);
+        let large = peak(256 << 20).expect("larger than this process");
+        assert!((256 << 20..300 << 20).contains(&large), "{large}");
+        drop(held);
     }
 
     #[test]

@@ -138,8 +138,10 @@ pub struct VerifiedRun {
     pub system_seconds: f64,
     /// Page faults of the program and its ended children.
     pub page_faults: u64,
-    /// Largest resident memory in bytes of the program or of one of its ended children.
-    pub max_resident_bytes: u64,
+    /// Largest resident memory in bytes of the program or of one of its ended children; absent if it is less than that
+    /// of the process which started it, as Linux cannot say then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_resident_bytes: Option<u64>,
     /// Counts of hardware events in user mode by name; empty where there are no counters.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub counters: BTreeMap<String, u64>,

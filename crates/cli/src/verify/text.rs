@@ -15,7 +15,7 @@ const VALUE: usize = 17;
 /// Resident memory in bytes below which an area has no line.
 const LEAST_BYTES: u64 = 1 << 20;
 
-/// Quantity of a run: its name, its value, and the format of the value.
+/// Quantity of a run: its name, its value (not a number if it is not known), and the format of the value.
 type Quantity = (&'static str, fn(&VerifiedRun) -> f64, fn(f64) -> String);
 
 const QUANTITIES: [Quantity; 5] = [
@@ -25,7 +25,7 @@ const QUANTITIES: [Quantity; 5] = [
     ("page faults", |run| run.page_faults as f64, |value| format!("{value:.0}")),
     (
         "largest resident memory",
-        |run| run.max_resident_bytes as f64,
+        |run| run.max_resident_bytes.map_or(f64::NAN, |bytes| bytes as f64),
         |value| format!("{:.0} MB", value / f64::from(1 << 20)),
     ),
 ];
@@ -41,6 +41,9 @@ pub fn tables(found: &Verification) -> String {
     for (name, value, format) in QUANTITIES {
         let [before, after] = [false, true].map(|advised| found.median(advised, value));
         let (Some(before), Some(after)) = (before, after) else { continue };
+        if before.is_nan() || after.is_nan() {
+            continue;
+        }
         let ratio = if after > 0.0 { format!("{:.3}", before / after) } else { "–".into() };
         text += &line(name, [&format(before), &format(after), &ratio]);
     }
@@ -114,7 +117,7 @@ mod tests {
             wall_seconds: 1.1 * user_seconds,
             system_seconds: 0.1,
             page_faults: if is_advised { 1000 } else { 262_144 },
-            max_resident_bytes: 1 << 30,
+            max_resident_bytes: Some(1 << 30),
             areas: vec![AreaPages {
                 resident_bytes: 1 << 30,
                 large_bytes: u64::from(is_advised) << 29,
