@@ -39,6 +39,9 @@ mod layout;
 #[allow(dead_code)] // The plugin uses the rest.
 #[path = "../plugin/record.rs"]
 mod record;
+#[allow(dead_code)] // The plugin uses the rest.
+#[path = "../plugin/system_calls.rs"]
+mod system_calls;
 #[path = "../plugin/windows.rs"]
 #[allow(dead_code)] // The plugin uses the rest.
 mod windows;
