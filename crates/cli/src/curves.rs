@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use crate::actions::{Failure, ResultFolder};
 use clap::Args;
 use perforate_advice::{
-    COUNTED_ENTRIES, MeasuredPart, MissRatioCurve, PageOrder, Sampling, miss_ratio_curves,
-    tlb_entries,
+    COUNTED_ENTRIES, MissRatioCurve, PageOrder, Sampling, miss_ratio_curves, tlb_entries,
 };
 use perforate_config::Section;
 use perforate_host::Reporter;
@@ -128,8 +127,7 @@ fn measure(
     });
     let metadata = source.metadata().clone();
     reporter.stage("following pages", "instructions");
-    let part = MeasuredPart { warmup: 0 };
-    let found = miss_ratio_curves(source, part, &sizes, &mut |progress| {
+    let found = miss_ratio_curves(source, &sizes, &mut |progress| {
         reporter.progress(Progress { done: progress.done, total: progress.total });
     })?;
     let [small, ..] = &found.curves[..] else { unreachable!("there are several sizes") };
