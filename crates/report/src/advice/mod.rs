@@ -65,15 +65,6 @@ pub fn more_memory(additional_bytes: f64) -> String {
     }
 }
 
-/// Formats a page size, as in “64KB”.
-fn page_size(bytes: u64) -> String {
-    match bytes >> 10 {
-        kilobytes @ ..1024 => format!("{kilobytes}KB"),
-        kilobytes @ ..0x10_0000 => format!("{}MB", kilobytes >> 10),
-        kilobytes => format!("{}GB", kilobytes >> 20),
-    }
-}
-
 /// Row of the table of page sizes: an area and the effect of one page size for the whole area. Only the first row
 /// of an area shows its name.
 struct SizedArea<'a> {
@@ -125,15 +116,6 @@ mod tests {
             ("/usr/lib/a.so", "file", "a.so"),
         ] {
             assert_eq!(name_of(name, kind, "0x7f00"), text);
-        }
-        for (bytes, text) in [
-            (4096, "4KB"),
-            (1023 << 10, "1023KB"),
-            (1 << 20, "1MB"),
-            (1023 << 20, "1023MB"),
-            (1 << 30, "1GB"),
-        ] {
-            assert_eq!(page_size(bytes), text);
         }
         assert_eq!(
             [0.0, -2048.0, 2048.0].map(more_memory),
