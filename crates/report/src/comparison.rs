@@ -109,8 +109,9 @@ impl<'a> SchemeRuns<'a> {
     }
 }
 
-/// Largest relative difference between counts of equal translation work: of the few page tables that schemes make
-/// themselves, the walk caches hold others.
+/// Largest relative difference between translation counters of two schemes that count as equal. Counters of equal
+/// schemes differ slightly, because a scheme adds a few page tables of its own, which displace others in the walk
+/// caches.
 const ALIKE: f64 = 0.002;
 
 /// Several schemes that were run on one workload and one machine.

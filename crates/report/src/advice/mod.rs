@@ -35,8 +35,8 @@ fn name_of(name: &str, kind: &str, start: &str) -> String {
     }
 }
 
-/// Name of a run for readers. The row of the recommended pages says so, whatever its name; if none are recommended,
-/// that of the plan has the best larger pages.
+/// Name of a run for readers. The recommended run is marked as such. If no pages are recommended, the run of the plan
+/// is called “best larger”.
 fn run_name(run: &AdviceRun, record: &AdviceRecord) -> String {
     let is_planned = record.planned_run() == Some(run);
     match (record.verdict.recommends(), run.name.as_str()) {
