@@ -56,7 +56,6 @@ pub use emulator::executable::is_dynamically_linked;
 pub use emulator::program::{CommandLine, find_program};
 pub use emulator::shared::MemoryFile;
 pub use error::RecordError;
-pub use instructions::registers;
 pub use layout::{MARKER_BEGIN, MARKER_END};
 pub use options::{
     Begin, Ending, ProcessSummary, Progress, RecordOptions, RecordSummary, Sampling, Selection,
