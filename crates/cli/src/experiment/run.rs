@@ -83,7 +83,7 @@ impl ExperimentRun {
         let study = Study::of(experiments, options.unstated)?;
         let plan = study.plan(&build)?;
         let store = store(folder.as_ref(), build, options.fresh)?;
-        let kept = plan.len() - plan.missing(&store);
+        let kept = plan.point_count() - plan.missing(&store);
         let figures = options.figures;
         Ok(Self { study, overrides, plan, store, folder, kept, figures, command })
     }
@@ -111,7 +111,7 @@ impl ExperimentRun {
         erase_bar: impl Fn() + Send + 'static,
     ) -> Result<(), Failure> {
         let file = self.folder.as_ref().map(|folder| folder.kept_file(POINTS)).transpose()?;
-        let (kept, total) = (self.kept, counted(self.plan.len(), "point"));
+        let (kept, total) = (self.kept, counted(self.plan.point_count(), "point"));
         let again = if options.fresh { " without --fresh" } else { "" };
         let (stop, measured) = (stop_or_end_on_interrupt()?, Arc::clone(measured));
         let text = move || match file {
@@ -151,8 +151,11 @@ impl ExperimentRun {
     /// # Errors
     /// A point is not measured, or a file cannot be written.
     pub fn finish(&self) -> Result<CommandOutput, Failure> {
-        let mut points =
-            format!("points:  {}, of which {} were measured before\n", self.plan.len(), self.kept);
+        let mut points = format!(
+            "points:  {}, of which {} were measured before\n",
+            self.plan.point_count(),
+            self.kept
+        );
         points += &notes(&self.store.remarks(), text_columns());
         let found = self.study.results(&self.plan, &self.store, self.overrides.quick)?;
         write_files(self.folder.as_ref(), &found, &self.command, &points, self.figures)
