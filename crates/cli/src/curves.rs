@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::actions::{Failure, ResultFolder};
+use crate::actions::{Failure, REPORT, ResultFolder};
 use clap::Args;
 use perforate_advice::{
     COUNTED_ENTRIES, MissRatioCurve, PageOrder, Sampling, miss_ratio_curves, tlb_entries,
@@ -107,9 +107,9 @@ pub fn curves(
         let title = format!("{} on {}", record.workload, record.machine);
         let options = ReportOptions { title, command: command(), ..ReportOptions::default() };
         let page = curves_html(&record, &options);
-        let files = vec![("curves.json".into(), json.clone()), ("report.html".into(), page)];
+        let files = vec![("curves.json".into(), json.clone()), (REPORT.into(), page)];
         let written = folder.write(&files)?;
-        text += &format!("report: {}\n", written.file("report.html").display());
+        text += &format!("report: {}\n", written.file(REPORT).display());
     }
     Ok(CommandOutput { json, text })
 }

@@ -64,6 +64,7 @@ pub use overhead::{Overhead, RunTime, measure_overhead};
 pub use recorder::record;
 pub use region::{MARKER_HEADER, Region};
 pub use signals::{
-    fail_at_file_size_limit, set_on_signals, stop_on_interrupt, stop_or_end_on_interrupt,
+    INTERRUPTED, fail_at_file_size_limit, set_on_signals, stop_on_interrupt,
+    stop_or_end_on_interrupt,
 };
 pub use temporary::TemporaryTrace;
