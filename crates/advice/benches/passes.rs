@@ -5,7 +5,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use perforate_advice::{MeasuredPart, PageOrder, Sampling, analyse, miss_ratio_curves};
+use perforate_advice::{PageOrder, Sampling, analyse, miss_ratio_curves};
 use perforate_sim::{Machine, MemoryState, Workload, open_workload};
 use perforate_trace::Source;
 use perforate_types::Chunk;
@@ -28,7 +28,6 @@ fn main() {
     let wanted: Vec<String> =
         std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     let machine = Machine::load(Machine::DEFAULT).expect("it comes with the program");
-    let part = MeasuredPart { warmup: 0 };
     println!(
         "{:<14} {:>9} {:>9} {:>7} {:>7} {:>7} {:>9} {:>9} {:>8} {:>8}",
         "",
@@ -52,21 +51,15 @@ fn main() {
         });
         let curves = |sampling| {
             let sizes = ORDERS.map(|order| (order, sampling));
-            miss_ratio_curves(&mut open(name), part, &sizes, &mut |_| {}).expect("readable")
+            miss_ratio_curves(&mut open(name), &sizes, &mut |_| {}).expect("readable")
         };
         let mut accesses = 0;
         let exact = seconds(|| accesses = curves(Sampling::ALL).accesses);
         let sampled = seconds(|| drop(curves(Sampling::one_in(16).expect("a power of two"))));
         let mut found = None;
         let analysed = seconds(|| {
-            let analysis = analyse(
-                &mut open(name),
-                part,
-                &machine.tlb,
-                2,
-                &AtomicBool::new(false),
-                &mut |_| {},
-            );
+            let analysis =
+                analyse(&mut open(name), 0, &machine.tlb, 2, &AtomicBool::new(false), &mut |_| {});
             found = Some(analysis.expect("readable"));
         });
         let found = found.expect("it ran");

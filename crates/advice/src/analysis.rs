@@ -48,13 +48,6 @@ pub struct Progress {
     pub total: Option<u64>,
 }
 
-/// Part of a run that counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MeasuredPart {
-    /// Number of instructions after the program's set-up before walks and accesses count.
-    pub warmup: u64,
-}
-
 /// Use of one area, and page walks with 4KB pages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AreaUse {
@@ -125,14 +118,15 @@ pub struct Analysis {
     pub failure: Option<String>,
 }
 
-/// Analyses a trace for a machine with these TLBs. `threads` configurations are simulated at a time. The analysis
+/// Analyses a trace for a machine with these TLBs. Walks and accesses count from `warmup` instructions after the
+/// program's set-up. `threads` configurations are simulated at a time. The analysis
 /// ends soon after another thread sets `stop`.
 ///
 /// # Errors
 /// [`AdviceError`] for a damaged trace, or one with accesses everywhere; or `stop` was set.
 pub fn analyse(
     source: &mut dyn Source,
-    part: MeasuredPart,
+    warmup: u64,
     tlb: &TlbConfig,
     threads: usize,
     stop: &AtomicBool,
@@ -140,7 +134,7 @@ pub fn analyse(
 ) -> Result<Analysis, AdviceError> {
     let SourceMetadata { name: workload, has_events, failure, .. } = source.metadata().clone();
     let mut references = References::default();
-    let memory = collect(source, part, &mut references, stop, on_progress)?;
+    let memory = collect(source, warmup, &mut references, stop, on_progress)?;
     let gigabytes: Vec<u64> = memory.ids.gigabytes().collect();
     let simulations = Simulations { tlb, ids: &memory.ids, gigabytes: &gigabytes, threads, stop };
     let on_progress = Mutex::new(on_progress);
@@ -185,8 +179,7 @@ pub fn analyse(
         curve([before, &huge].concat(), before.len())?
     };
     let pieces = candidates.pieces.iter();
-    let piece_use =
-        |piece: &Piece| walked.use_of(&memory.areas[piece.area.0 as usize], &piece.bytes);
+    let piece_use = |piece: &Piece| walked.use_of(&memory.areas[piece.area], &piece.bytes);
     Ok(Analysis {
         workload,
         area_uses: memory.areas.iter().map(|area| walked.use_of(area, &area.bytes)).collect(),

@@ -5,11 +5,6 @@ use std::ops::Range;
 use perforate_types::ProcessId;
 use serde::Serialize;
 
-/// Number of an area, in order of address within a process, and of process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(transparent)]
-pub struct AreaId(pub u32);
-
 /// Kind of an area, as `/proc/PID/maps` distinguishes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -45,18 +40,6 @@ impl AreaKind {
             }
             _ if name.starts_with("/anon_hugepage") => Self::Anonymous,
             _ => Self::File,
-        }
-    }
-
-    /// Name of the kind in records.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Heap => "heap",
-            Self::Anonymous => "anonymous",
-            Self::Stack => "stack",
-            Self::File => "file",
-            Self::Shared => "shared",
-            Self::Unknown => "unknown",
         }
     }
 

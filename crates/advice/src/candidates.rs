@@ -78,7 +78,7 @@ impl<'a> Candidates<'a> {
             pieces.extend(pieces::gigabytes(&memory.areas, limit / 4, walks_of));
         }
         let with_ids = |piece: Piece| {
-            let ids = memory.ids_of(&memory.areas[piece.area.0 as usize], &piece.bytes);
+            let ids = memory.ids_of(&memory.areas[piece.area], &piece.bytes);
             (piece, ids)
         };
         let pieces: Vec<PieceIds> = pieces.into_iter().map(with_ids).collect();
@@ -121,7 +121,7 @@ impl<'a> Candidates<'a> {
         self.memory.ids_of_area(area).iter().for_each(|ids| sizes.enlarge(ids, small));
         if order == PageOrder::HUGE {
             let own = self.pieces[self.small..].iter();
-            let own = own.filter(|(piece, _)| piece.area.0 as usize == area);
+            let own = own.filter(|(piece, _)| piece.area == area);
             own.flat_map(|(_, ids)| ids).for_each(|ids| sizes.enlarge(ids, order));
         }
     }
@@ -251,9 +251,7 @@ fn area_choices(
     orders: &[PageOrder],
 ) -> Vec<(usize, PageOrder)> {
     let is_possible = |area: usize, order: PageOrder| {
-        let is_one = |choice: &Choice| {
-            (pieces[choice.piece].0.area.0 as usize, choice.order) == (area, order)
-        };
+        let is_one = |choice: &Choice| (pieces[choice.piece].0.area, choice.order) == (area, order);
         order == PageOrder::BASE || choices.iter().any(is_one)
     };
     let all = areas.iter().take(MOST_AREAS);

@@ -11,7 +11,7 @@ use perforate_types::{
 
 use crate::area_map::AreaMap;
 use crate::page_id::{BitSet, PageId, PageIds};
-use crate::{AdviceError, Area, MeasuredPart, Progress};
+use crate::{AdviceError, Area, Progress};
 
 /// End of user addresses, in pages.
 const USER_PAGES: u64 = 1 << 35;
@@ -182,13 +182,14 @@ struct Pass<'a, L> {
     is_out_of_ids: bool,
 }
 
-/// Follows a trace to its end, or until the listener has enough.
+/// Follows a trace to its end, or until the listener has enough. Accesses count from `warmup` instructions after
+/// the program's set-up.
 ///
 /// # Errors
 /// The trace is damaged, or touches more addresses than there are ids; or `stop` was set.
 pub(crate) fn collect<L: Listener>(
     source: &mut dyn Source,
-    part: MeasuredPart,
+    warmup: u64,
     listener: &mut L,
     stop: &AtomicBool,
     on_progress: &mut dyn FnMut(Progress),
@@ -196,7 +197,7 @@ pub(crate) fn collect<L: Listener>(
     let metadata = source.metadata();
     let total = metadata.instructions;
     let mut setup_until = metadata.setup_until;
-    let mut measure_at = if setup_until.is_some() { None } else { Some(part.warmup) };
+    let mut measure_at = if setup_until.is_some() { None } else { Some(warmup) };
     let mut measured_from = 0;
     let mut pass = Pass {
         listener,
@@ -228,7 +229,7 @@ pub(crate) fn collect<L: Listener>(
                     && setup_until.is_some_and(|phase| phase == name)
                 {
                     setup_until = None;
-                    measure_at = Some(pass.now + part.warmup);
+                    measure_at = Some(pass.now + warmup);
                 }
                 pass.event(event);
             }
@@ -524,9 +525,8 @@ mod tests {
     fn references(instructions: &[(u64, &[u64])]) -> (Vec<(u64, bool)>, u64) {
         let mut source = OneChunk(SourceMetadata::default(), Some(chunk(instructions)));
         let mut heard = References::default();
-        let part = MeasuredPart { warmup: 0 };
         let memory =
-            collect(&mut source, part, &mut heard, &AtomicBool::new(false), &mut |_| ()).unwrap();
+            collect(&mut source, 0, &mut heard, &AtomicBool::new(false), &mut |_| ()).unwrap();
         let page = |reference: &Reference| {
             let (_, page) = memory.ids.page(reference.id());
             (page, reference.is_fetch())

@@ -29,31 +29,26 @@ mod miss_ratio;
 mod model_error;
 mod page_id;
 mod page_order;
-mod pairs_error;
-mod piece;
 mod pieces;
-mod plan;
 pub mod remedy;
 mod tlbs;
 mod touched;
 mod verdict;
 
-pub use analysis::{AdviceError, Analysis, AreaGain, AreaUse, MeasuredPart, Progress, analyse};
-pub use area::{Area, AreaId, AreaKind};
+pub use analysis::{AdviceError, Analysis, AreaGain, AreaUse, Progress, analyse};
+pub use area::{Area, AreaKind};
 pub use evidence::{
     AccessedPlace, Place, RankedAccesses, RankedSamples, SampleError, SampledPlace, Samples,
     rank_accessed, rank_samples,
 };
-pub use gain::{Choice, GainCurve, GainPoint};
+pub use gain::{Choice, ENOUGH, GainCurve, GainPoint};
 pub use marginal::ChoiceGain;
 pub use miss_ratio::{
     COUNTED_ENTRIES, MissRatioCurve, MissRatioCurves, Sampling, miss_ratio_curves,
 };
-pub use model_error::{EffectPair, EffectSource, ModelError, effect_sources};
+pub use model_error::{EffectPair, EffectSource, ModelError, PairsError, effect_sources};
 pub use page_order::PageOrder;
-pub use pairs_error::PairsError;
-pub use piece::{Piece, PieceUse};
-pub use plan::ENOUGH;
+pub use pieces::{Piece, PieceUse};
 pub use tlbs::{WalkCounts, orders_with_entries, tlb_entries};
 pub use touched::TouchedRegions;
 pub use verdict::{Outcome, WORTH_EFFORT, speed_of};

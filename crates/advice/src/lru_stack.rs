@@ -13,6 +13,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::page_id::bits;
+
 /// Number of blocks at the top of the stack that are searched one by one.
 pub(crate) const TOP: usize = 16;
 /// A hole in the stack, or a place of the array that was never used.
@@ -251,14 +253,8 @@ impl Timeline {
 
     /// Occupied times in order.
     fn occupied(&self) -> impl Iterator<Item = usize> + '_ {
-        self.occupied.iter().enumerate().flat_map(|(index, word)| {
-            let mut word = *word;
-            std::iter::from_fn(move || {
-                let bit = (word != 0).then(|| word.trailing_zeros() as usize)?;
-                word &= word - 1;
-                Some(index * WORD + bit)
-            })
-        })
+        let words = self.occupied.iter().enumerate();
+        words.flat_map(|(index, word)| bits(*word).map(move |bit| index * WORD + bit))
     }
 }
 

@@ -16,7 +16,7 @@ use perforate_trace::Source;
 
 use crate::collect::{Memory, collect};
 use crate::miss_ratio::followers::{Follower, follow};
-use crate::{AdviceError, MeasuredPart, PageOrder, Progress};
+use crate::{AdviceError, PageOrder, Progress};
 
 /// Largest number of entries for which all misses are counted if blocks are sampled: at least as many as the
 /// first-level TLBs of all machines that come with the program.
@@ -188,13 +188,12 @@ pub struct MissRatioCurves {
 /// [`AdviceError`] for a damaged trace, or one with accesses everywhere.
 pub fn miss_ratio_curves(
     source: &mut dyn Source,
-    part: MeasuredPart,
     sizes: &[(PageOrder, Sampling)],
     on_progress: &mut dyn FnMut(Progress),
 ) -> Result<MissRatioCurves, AdviceError> {
     let followers = sizes.iter().map(|&(order, sampling)| Follower::new(order, sampling));
     let (followers, memory) = follow(followers.collect(), |broadcast| {
-        collect(source, part, broadcast, &AtomicBool::new(false), on_progress)
+        collect(source, 0, broadcast, &AtomicBool::new(false), on_progress)
     });
     let Memory { data_accesses, instructions, .. } = memory?;
     let curves = followers.into_iter().map(|follower| follower.curve.sum_up()).collect();

@@ -5,8 +5,6 @@
 
 use serde::Deserialize;
 
-use crate::PairsError;
-
 /// Pairs of predicted and measured effects, as they come with the program.
 const PAIRS: &str = include_str!("../../../experiments/measured/effects.toml");
 
@@ -15,6 +13,11 @@ const CENTRAL: f64 = 0.8;
 /// Least predicted effect of which the error is a factor. Of smaller effects it is a difference: a factor
 /// of nearly nothing says nothing.
 const LEAST_FACTOR: f64 = 0.05;
+
+/// Reason why the pairs of predicted and measured effects cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("experiments/measured/effects.toml: {0}")]
+pub struct PairsError(pub String);
 
 /// Effect of large pages that was predicted and measured for one program on one machine.
 #[derive(Clone, Debug, PartialEq, Deserialize)]

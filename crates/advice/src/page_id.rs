@@ -162,16 +162,18 @@ impl BitSet {
     pub(crate) fn within(&self, range: std::ops::Range<usize>) -> impl Iterator<Item = usize> + '_ {
         let words = range.start / 64..range.end.div_ceil(64).min(self.0.len());
         words
-            .flat_map(move |index| {
-                let mut word = self.0[index];
-                std::iter::from_fn(move || {
-                    let bit = (word != 0).then(|| word.trailing_zeros() as usize)?;
-                    word &= word - 1;
-                    Some(index * 64 + bit)
-                })
-            })
+            .flat_map(move |index| bits(self.0[index]).map(move |bit| index * 64 + bit))
             .filter(move |number| range.contains(number))
     }
+}
+
+/// Numbers of the set bits of a word, in order.
+pub(crate) fn bits(mut word: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let bit = (word != 0).then(|| word.trailing_zeros() as usize)?;
+        word &= word - 1;
+        Some(bit)
+    })
 }
 
 #[cfg(test)]

@@ -1,15 +1,37 @@
-//! Division of areas into pieces.
+//! Pieces: the parts of areas that advice distinguishes.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-use crate::{Area, AreaId, PageOrder, Piece};
+use serde::Serialize;
+
+use crate::{Area, PageOrder};
 
 /// Largest number of pieces of all areas together.
 pub(crate) const MAXIMUM_PIECES: usize = 128;
 /// Pieces with a smaller share of all walks are not divided: 1/512.
 const SMALLEST_SHARE: u64 = 512;
+
+/// Part of an area, between two multiples of 2MB or the ends of the area.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Piece {
+    /// Index of the area to which the piece belongs.
+    pub area: usize,
+    /// Addresses in bytes, multiples of 4096.
+    pub bytes: Range<u64>,
+}
+
+/// Use that a program makes of one piece.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PieceUse {
+    /// Number of accesses.
+    pub accesses: u64,
+    /// Numbers of aligned blocks of 2ⁿ × 4KB that were touched or populated, by order n from 0 to 18.
+    pub touched_blocks: Vec<u64>,
+    /// Number of 4KB pages that were written after a fork while shared with the other process: each is a copy.
+    pub pages_copied: u64,
+}
 
 /// Cuts areas that take advice into at most `limit` pieces, or one for each area. A piece is the part of an area within an aligned power of two of
 /// at least 2MB. Pieces are the smaller the more walks go to them. `walks` counts the walks to a range of
@@ -47,7 +69,7 @@ pub(crate) fn cut(
             .map(|(_, Reverse(number), Reverse(start), size)| (number, start..start + size)),
     );
     let piece = |(number, block): (usize, Range<u64>)| Piece {
-        area: AreaId(number as u32),
+        area: number,
         bytes: clipped(&areas[number].bytes, &block),
     };
     let mut pieces: Vec<Piece> = whole.into_iter().map(piece).collect();
@@ -69,7 +91,7 @@ pub(crate) fn gigabytes(
             let walks = &walks;
             whole.step_by(size as usize).map(move |start| {
                 let bytes = start..start + size;
-                (walks(area, &bytes), Piece { area: AreaId(number as u32), bytes })
+                (walks(area, &bytes), Piece { area: number, bytes })
             })
         })
         .filter(|(walks, _)| *walks > 0)

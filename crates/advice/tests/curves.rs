@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use perforate_advice::{MeasuredPart, MissRatioCurves, PageOrder, Sampling, miss_ratio_curves};
+use perforate_advice::{MissRatioCurves, PageOrder, Sampling, miss_ratio_curves};
 use perforate_mmu::{SetAssociative, TlbGeometry};
 use perforate_sim::{MemoryState, Workload, open_workload};
 use perforate_trace::Source;
@@ -24,7 +24,7 @@ fn open(workload: &str, instructions: u64) -> Box<dyn Source> {
 
 fn curves(source: &mut dyn Source, sampling: Sampling) -> MissRatioCurves {
     let sizes = ORDERS.map(|order| (order, sampling));
-    miss_ratio_curves(source, MeasuredPart { warmup: 0 }, &sizes, &mut |_| {}).unwrap()
+    miss_ratio_curves(source, &sizes, &mut |_| {}).unwrap()
 }
 
 /// Misses of a fully associative TLB with LRU replacement for pages of one order: all, and those that are
@@ -141,8 +141,7 @@ proptest! {
         order in prop_oneof![Just(PageOrder::BASE), Just(PageOrder(2)), Just(PageOrder::LARGE)],
     ) {
         let sizes = [(order, Sampling::ALL)];
-        let part = MeasuredPart { warmup: 0 };
-        let found = miss_ratio_curves(&mut program(&actions), part, &sizes, &mut |_| {}).unwrap();
+        let found = miss_ratio_curves(&mut program(&actions), &sizes, &mut |_| {}).unwrap();
         let mut tlb = SetAssociative::<()>::new(TlbGeometry { entries, ways: entries });
         let (mut misses, mut first) = (0, 0);
         let (mut seen, mut touched) = (HashSet::new(), HashSet::new());

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use perforate_advice::{AdviceError, Analysis, ENOUGH, MeasuredPart, PageOrder, analyse};
+use perforate_advice::{AdviceError, Analysis, ENOUGH, PageOrder, analyse};
 use perforate_mmu::{Coalescing, CoalescingForm, L2Part, MmuConfig, TlbConfig, TlbGeometry};
 use perforate_types::Chunk;
 
@@ -40,15 +40,7 @@ fn analysed(areas: &[(u64, u64, Vec<u64>)], tlb: &TlbConfig) -> Analysis {
             pages.iter().for_each(|page| push_read(&mut chunk, start + page * 4096));
         }
     }
-    analyse(
-        &mut OneChunk::new(chunk),
-        MeasuredPart { warmup: 0 },
-        tlb,
-        2,
-        &AtomicBool::new(false),
-        &mut |_| {},
-    )
-    .unwrap()
+    analyse(&mut OneChunk::new(chunk), 0, tlb, 2, &AtomicBool::new(false), &mut |_| {}).unwrap()
 }
 
 /// The first 64KB of each of 64 blocks of 2MB.
@@ -72,8 +64,7 @@ fn a_stopped_analysis_has_no_result() {
         for _ in 0..ROUNDS {
             (0..8192).for_each(|page| push_read(&mut chunk, START + page * 4096));
         }
-        let part = MeasuredPart { warmup: 0 };
-        let found = analyse(&mut OneChunk::new(chunk), part, &tlb(128), 2, &stop, &mut |_| {
+        let found = analyse(&mut OneChunk::new(chunk), 0, &tlb(128), 2, &stop, &mut |_| {
             stop.store(calls >= call, Ordering::Relaxed);
             calls += 1;
         });
@@ -114,7 +105,7 @@ fn each_area_has_the_size_that_is_right_for_it() {
     let point = &analysis.curve.points[analysis.curve.point_for(ENOUGH).unwrap()];
     assert_eq!((point.walks, point.additional_bytes), (0, 0));
     for choice in &analysis.curve.choices[..point.choices] {
-        let expected = [ORDER_64K, PageOrder::LARGE][analysis.pieces[choice.piece].area.0 as usize];
+        let expected = [ORDER_64K, PageOrder::LARGE][analysis.pieces[choice.piece].area];
         assert_eq!(choice.order, expected, "{choice:?}");
     }
     assert!(analysis.huge_curve.choices.is_empty(), "no gigabyte is mapped");

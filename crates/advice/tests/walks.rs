@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use perforate_advice::{Analysis, MeasuredPart, PageOrder, analyse};
+use perforate_advice::{Analysis, PageOrder, analyse};
 use perforate_sim::{
     Composition, Machine, MeasuringOptions, MemoryState, ResolvedRun, Silent, WarmupLength,
     Workload, open_workload,
@@ -33,8 +33,7 @@ fn resolved(workload: &str, machine: &str, instructions: u64) -> ResolvedRun {
 
 fn analysed(run: &ResolvedRun) -> Analysis {
     let mut source = open_workload(&run.workload, &run.memory, run.seed).unwrap();
-    let part = MeasuredPart { warmup: 0 };
-    analyse(&mut source, part, &run.machine.tlb, 2, &AtomicBool::new(false), &mut |_| {}).unwrap()
+    analyse(&mut source, 0, &run.machine.tlb, 2, &AtomicBool::new(false), &mut |_| {}).unwrap()
 }
 
 /// Capacity misses and compulsory misses of the second-level TLB, by scheme.
@@ -157,15 +156,8 @@ fn pages_touched_between_windows_have_no_first_touch() {
             push_read(&mut chunk, START + page * 4096);
         }
         let tlb = Machine::load("ice-lake-sp").unwrap().tlb;
-        analyse(
-            &mut OneChunk::new(chunk),
-            MeasuredPart { warmup: 0 },
-            &tlb,
-            2,
-            &AtomicBool::new(false),
-            &mut |_| {},
-        )
-        .unwrap()
+        analyse(&mut OneChunk::new(chunk), 0, &tlb, 2, &AtomicBool::new(false), &mut |_| {})
+            .unwrap()
     };
     let [sampled, whole] = [analysed(true), analysed(false)];
     assert_eq!((sampled.base.walks, sampled.base.first_walks), (1000, 24));

@@ -9,7 +9,7 @@ use crate::actions::advice::{
     AdviceObserver, AdviceQuestion, ThpSetting, advise as advise_on, advise_on_process,
     advise_on_samples, verify_advice, with_own_machine,
 };
-use crate::actions::{Failure, ResultFolder};
+use crate::actions::{Failure, REPORT, ResultFolder};
 use clap::Args;
 use perforate_config::{Count, Section, Share};
 use perforate_host::verify::check;
@@ -24,9 +24,8 @@ use crate::output::{CommandOutput, columns, command};
 use crate::program_recording::ProgramRecording;
 use crate::verify;
 
-/// File names in the folder of `--out`.
+/// File name of the record in the folder of `--out`.
 const RECORD: &str = "advice.json";
-const REPORT: &str = "report.html";
 /// Seconds for which a process is watched.
 const SECONDS: usize = 10;
 /// Width of the text in characters at most.

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::actions::{Failure, ResultFolder, RunRequest, json_lines, title};
+use crate::actions::{Failure, REPORT, RESULTS, ResultFolder, RunRequest, json_lines, title};
 use clap::Args;
 use perforate_config::{Count, Section};
 use perforate_report::{ReportOptions, Rows};
@@ -122,9 +122,6 @@ pub struct CompareArguments {
     #[arg(long, help_heading = Section::Output.title())]
     json: bool,
 }
-
-/// File name of the report in the results folder.
-const REPORT: &str = "report.html";
 
 /// Runs the comparison, writes the results and prints the table.
 pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
@@ -281,7 +278,7 @@ fn write_files(
     let drawn = arguments.figures.then(|| perforate_report::figures(results, &options));
     let drawn = drawn.transpose()?;
     let page = perforate_report::html(results, &options);
-    let mut files = vec![("results.jsonl".to_owned(), lines), (REPORT.to_owned(), page)];
+    let mut files = vec![(RESULTS.to_owned(), lines), (REPORT.to_owned(), page)];
     files.extend(drawn.iter().flat_map(|drawn| figures::files(drawn)));
     let written = folder.write(&files)?;
     if arguments.json {

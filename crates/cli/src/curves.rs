@@ -2,11 +2,10 @@
 
 use std::path::PathBuf;
 
-use crate::actions::{Failure, ResultFolder};
+use crate::actions::{Failure, REPORT, ResultFolder};
 use clap::Args;
 use perforate_advice::{
-    COUNTED_ENTRIES, MeasuredPart, MissRatioCurve, PageOrder, Sampling, miss_ratio_curves,
-    tlb_entries,
+    COUNTED_ENTRIES, MissRatioCurve, PageOrder, Sampling, miss_ratio_curves, tlb_entries,
 };
 use perforate_config::Section;
 use perforate_host::Reporter;
@@ -108,9 +107,9 @@ pub fn curves(
         let title = format!("{} on {}", record.workload, record.machine);
         let options = ReportOptions { title, command: command(), ..ReportOptions::default() };
         let page = curves_html(&record, &options);
-        let files = vec![("curves.json".into(), json.clone()), ("report.html".into(), page)];
+        let files = vec![("curves.json".into(), json.clone()), (REPORT.into(), page)];
         let written = folder.write(&files)?;
-        text += &format!("report: {}\n", written.file("report.html").display());
+        text += &format!("report: {}\n", written.file(REPORT).display());
     }
     Ok(CommandOutput { json, text })
 }
@@ -128,8 +127,7 @@ fn measure(
     });
     let metadata = source.metadata().clone();
     reporter.stage("following pages", "instructions");
-    let part = MeasuredPart { warmup: 0 };
-    let found = miss_ratio_curves(source, part, &sizes, &mut |progress| {
+    let found = miss_ratio_curves(source, &sizes, &mut |progress| {
         reporter.progress(Progress { done: progress.done, total: progress.total });
     })?;
     let [small, ..] = &found.curves[..] else { unreachable!("there are several sizes") };

@@ -1,6 +1,10 @@
 //! Text that `calibrate` and `validate` share.
 
 use perforate_host::machine::Processor;
+use perforate_host::validate::Outcome;
+use perforate_report::text::wrapped;
+
+use crate::output::text_columns;
 
 /// Widths in characters of a table's columns: a name, a measured value and further values in each line.
 pub struct TableLayout {
@@ -30,6 +34,18 @@ impl TableLayout {
         }
         text + "\n"
     }
+
+    /// Formats the headings of the columns of a validation.
+    pub fn heading<R>(&self, outcome: &Outcome<R>, measured: &str) -> String {
+        self.line("", measured, outcome.assumptions.iter().map(|assumption| assumption.name))
+    }
+}
+
+/// Begins the text of a validation with the names of processor and machine, and the answer.
+pub fn title<R>(outcome: &Outcome<R>, summary: &str) -> String {
+    let (processor, machine) = (processor_name(&outcome.processor), &outcome.machine.name);
+    let summary = wrapped("", summary, text_columns());
+    format!("{processor}, predicted with {machine}\n\n{summary}")
 }
 
 /// Name of the processor; in a virtual machine, with the hypervisor.

@@ -64,7 +64,8 @@ impl<const MEASURED: bool> FromArgMatches for RunFlags<MEASURED> {
 pub struct WorkloadFlags(RunFlags<false>);
 
 impl WorkloadFlags {
-    /// Options of placement that say how threads share the processors. They have no effect on references.
+    /// Options of placement that say how threads share the processors. They do not change the
+    /// program's memory accesses, which these commands look at.
     const OF_PROCESSORS: [&str; 3] = ["cores", "threads-per-core", "side-by-side"];
 
     fn keys() -> Vec<Key> {

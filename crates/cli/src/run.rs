@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::actions::{Failure, ResultFolder, json_lines};
+use crate::actions::{Failure, RESULTS, ResultFolder, json_lines};
 use clap::Args;
 use perforate_config::Section;
 use perforate_report::text::{Column, columns};
@@ -59,7 +59,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let results = perforate_sim::run(&run, &mut |progress| bar.show(progress))?;
     drop(bar);
     if let Some(folder) = &folder {
-        folder.write(&vec![("results.jsonl".to_owned(), json_lines(&results))])?;
+        folder.write(&vec![(RESULTS.to_owned(), json_lines(&results))])?;
     }
     if arguments.json {
         return print(&json_lines(&results));

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 
-use crate::actions::{Failure, ResultFolder, json_lines, load_machine};
+use crate::actions::{Failure, RESULTS, ResultFolder, json_lines, load_machine};
 use clap::Args;
 use perforate_config::{Count, Program, Size, read};
 use perforate_host::Reporter;
@@ -134,7 +134,7 @@ pub fn validate(
     if let Some(folder) = &folder {
         folder.write(&vec![
             ("validation.jsonl".to_owned(), lines.clone()),
-            ("results.jsonl".to_owned(), json_lines(&results)),
+            (RESULTS.to_owned(), json_lines(&results)),
         ])?;
     }
     Ok(CommandOutput { json: lines, text })

@@ -105,13 +105,8 @@ impl Plan {
     }
 
     /// Returns the number of points in the plan.
-    pub fn len(&self) -> usize {
+    pub fn point_count(&self) -> usize {
         self.keys.len()
-    }
-
-    /// True if the plan has no points.
-    pub fn is_empty(&self) -> bool {
-        self.keys.is_empty()
     }
 
     /// Returns the number of points of the plan that have no result in the store.
@@ -243,8 +238,8 @@ impl Queue<'_> {
         let finished = self.jobs.iter().zip(shares.iter()).filter(|(_, share)| **share == 1.0);
         (self.progress)(Step {
             done: if total > 0.0 { done / total } else { 1.0 },
-            points: finished.map(|(job, _)| job.len()).sum(),
-            total: self.jobs.iter().map(Job::len).sum(),
+            points: finished.map(|(job, _)| job.point_count()).sum(),
+            total: self.jobs.iter().map(Job::point_count).sum(),
         });
     }
 }

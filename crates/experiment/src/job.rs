@@ -48,18 +48,13 @@ impl Job {
     }
 
     /// Returns the number of points that the job measures.
-    pub fn len(&self) -> usize {
+    pub fn point_count(&self) -> usize {
         self.subjects.len()
-    }
-
-    /// True if the job has no points.
-    pub fn is_empty(&self) -> bool {
-        self.subjects.is_empty()
     }
 
     /// Returns the estimated cost of the whole job, in a unit that all jobs share.
     pub fn work(&self) -> f64 {
-        self.cost * self.len() as f64
+        self.cost * self.point_count() as f64
     }
 
     /// Returns the job's workload (`None` if its kind of measurement has none) and seed.
@@ -138,8 +133,9 @@ impl Job {
         measured: Vec<Measurement>,
         store: &mut Store,
     ) -> Result<(), ExperimentError> {
-        if measured.len() != self.len() {
-            let problem = format!("{} measurements of {} points", measured.len(), self.len());
+        if measured.len() != self.point_count() {
+            let problem =
+                format!("{} measurements of {} points", measured.len(), self.point_count());
             return Err(self.failed(problem));
         }
         let mut points = self.points().zip(measured);

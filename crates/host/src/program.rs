@@ -324,9 +324,7 @@ pub fn count_program(program: &[OsString]) -> Result<Result<ProgramTime, Absence
     if let Err(absence) = Counting::of_next_program() {
         return Ok(Err(absence));
     }
-    let environment = Vec::new();
-    let start = Start { program, environment, ..Start::default() };
-    start.time().map(Ok)
+    Start { program, ..Start::default() }.time().map(Ok)
 }
 
 /// Runs the program once and samples its memory, without its children's. Returns the sample with the

@@ -15,11 +15,8 @@ use super::qemu::{self, IoVector};
 use super::{attach, ring};
 use crate::environment::{self, MASKED, NAMES};
 use crate::file_kind::{FileKind, MAX_INTERPRETERS, START_BYTES, identify};
+use crate::system_calls::number;
 
-/// Number of the system call execve. Like execveat, it replaces the program.
-pub const EXECVE: i64 = 59;
-/// Number of the system call execveat.
-pub const EXECVEAT: i64 = 322;
 /// Directory descriptor that stands for the current directory.
 const AT_FDCWD: i32 = -100;
 /// Flag of execveat: an empty path means the descriptor itself.
@@ -67,15 +64,15 @@ fn c_path(path: impl Into<PathBuf>) -> Option<CString> {
 
 /// Performs a call of execve or execveat. Returns only if the new program cannot be recorded or the
 /// call is invalid; then the emulator handles the call.
-pub fn execute(number: i64, arguments: [u64; 5]) {
+pub fn execute(number: u64, arguments: [u64; 5]) {
     let _ = try_execute(number, arguments);
 }
 
-fn try_execute(number: i64, arguments: [u64; 5]) -> Option<()> {
+fn try_execute(number: u64, arguments: [u64; 5]) -> Option<()> {
     let emulator = EMULATOR.get()?.as_ref()?;
     let [first, second, third, fourth, flags] = arguments;
     let (Found { path, copy: _copy }, list, environment) = match number {
-        EXECVE => (Found::path(OsString::from_vec(text(first)?)), second, third),
+        number::EXECVE => (Found::path(OsString::from_vec(text(first)?)), second, third),
         _ => (at_folder(first as i32, text(second)?, flags)?, third, fourth),
     };
     let (path, _own_copy) = match resolve_own_image(path, emulator) {

@@ -3,8 +3,9 @@
 use std::os::unix::ffi::OsStringExt;
 
 use super::ring::Cpu;
-use super::{MMAP, PRCTL, SHMAT, follow, segment_status};
+use super::{follow, segment_status};
 use crate::record::{Control, MAX_NAME_BYTES, SYSCALL_WORDS};
+use crate::system_calls::number;
 
 /// Flag MAP_ANONYMOUS of mmap: memory without a file.
 const MAP_ANONYMOUS: u64 = 0x20;
@@ -15,20 +16,20 @@ const ANONYMOUS_NAME: u64 = 0;
 
 /// Name that a system call would give to memory; `None` if it gives none. An empty name takes away the
 /// previous one.
-pub fn given_by(number: i64, arguments: [u64; 5]) -> Option<Vec<u8>> {
+pub fn given_by(number: u64, arguments: [u64; 5]) -> Option<Vec<u8>> {
     match (number, arguments) {
-        (MMAP, [_, _, _, flags, descriptor]) if flags & MAP_ANONYMOUS == 0 => {
+        (number::MMAP, [_, _, _, flags, descriptor]) if flags & MAP_ANONYMOUS == 0 => {
             // The program has the emulator's descriptors. The main thread may have ended: not /proc/self.
             let link = format!("/proc/thread-self/fd/{}", descriptor as i32);
             let path = std::fs::read_link(link).ok()?;
             Some(path.into_os_string().into_vec())
         }
-        (SHMAT, [segment, ..]) => {
+        (number::SHMAT, [segment, ..]) => {
             let key = segment_status(segment)?.permissions[0] as u32;
             Some(format!("/SYSV{key:08x} (deleted)").into_bytes())
         }
-        (PRCTL, [SET_MEMORY, ANONYMOUS_NAME, _, _, 0]) => Some(Vec::new()),
-        (PRCTL, [SET_MEMORY, ANONYMOUS_NAME, _, _, name]) => follow::text(name),
+        (number::PRCTL, [SET_MEMORY, ANONYMOUS_NAME, _, _, 0]) => Some(Vec::new()),
+        (number::PRCTL, [SET_MEMORY, ANONYMOUS_NAME, _, _, name]) => follow::text(name),
         _ => None,
     }
 }

@@ -26,6 +26,8 @@ mod qemu;
 mod record;
 mod ring;
 #[cfg(not(test))]
+mod system_calls;
+#[cfg(not(test))]
 #[allow(dead_code)] // The recorder uses the rest.
 mod windows;
 
@@ -37,6 +39,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::layout::{Header, MAGIC, QUESTION_IMAGE, TOTAL_BYTES};
 use crate::record::{self as records, Control, MAX_BLOCK_INSTRUCTIONS};
+use crate::system_calls::{TRACKED, number};
 use qemu::{Arguments, Block, PluginId};
 
 /// Version of QEMU's plugin interface that the plugin uses.
@@ -44,21 +47,6 @@ use qemu::{Arguments, Block, PluginId};
 #[allow(non_upper_case_globals)] // QEMU looks for this name.
 pub static qemu_plugin_version: c_int = 1;
 
-/// System calls that change the address space or the set of processes, by their numbers on x86-64:
-/// mmap, mprotect, munmap, brk, mremap, madvise, shmat, shmdt, clone, fork, vfork, execve, execveat.
-#[rustfmt::skip] // A line is easier to compare with the one above.
-const TRACKED_SYSCALLS: [i64; 13] = [
-    MMAP, 10, MUNMAP, 12, 25, 28, SHMAT, SHMDT, CLONE, FORK, VFORK, follow::EXECVE, follow::EXECVEAT,
-];
-const MMAP: i64 = 9;
-const SHMAT: i64 = 30;
-const SHMDT: i64 = 67;
-const MUNMAP: i64 = 11;
-const CLONE: i64 = 56;
-const FORK: i64 = 57;
-const VFORK: i64 = 58;
-const PRCTL: i64 = 157;
-const EXIT_GROUP: i64 = 231;
 /// Flag of clone: the child runs in its parent's memory until it executes another program or ends.
 const CLONE_VFORK: u64 = 0x4000;
 
@@ -258,25 +246,29 @@ extern "C" fn syscall_begins(
     _a8: u64,
 ) {
     let Some(cpu) = ring::cpu(index) else { return };
+    let number = number as u64;
     let name = names::given_by(number, [a1, a2, a3, a4, a5]);
-    if TRACKED_SYSCALLS.contains(&number) || name.is_some() {
+    if TRACKED.contains(&number) || name.is_some() {
         names::push(cpu, &name.unwrap_or_default());
-        let last = if number == SHMAT { segment_bytes(a1) } else { a6 };
-        cpu.push_control(Control::Syscall, number as u64, &[a1, a2, a3, a4, a5, last]);
-    } else if number == EXIT_GROUP {
+        let last = if number == number::SHMAT { segment_bytes(a1) } else { a6 };
+        cpu.push_control(Control::Syscall, number, &[a1, a2, a3, a4, a5, last]);
+    } else if number == number::EXIT_GROUP {
         cpu.push_control(Control::Exit, ring::image(), &[]);
     }
     // The thread may sleep in the call, and the recorder must not wait for the rest of a segment.
     cpu.end_segment(0);
     match number {
-        MMAP => placement::begin_mmap([a1, a2, a3, a4]),
-        MUNMAP => addresses_change(),
-        CLONE | FORK | VFORK => {
-            let shares = number == VFORK || number == CLONE && a1 & CLONE_VFORK != 0;
+        number::MMAP => placement::begin_mmap([a1, a2, a3, a4]),
+        number::MUNMAP => addresses_change(),
+        number::CLONE | number::FORK | number::VFORK => {
+            let shares =
+                number == number::VFORK || number == number::CLONE && a1 & CLONE_VFORK != 0;
             FORKING.set(Some((index, shares)));
         }
-        follow::EXECVE | follow::EXECVEAT => follow::execute(number, [a1, a2, a3, a4, a5]),
-        PRCTL => phases::marked(cpu, a1),
+        number::EXECVE | number::EXECVEAT => {
+            follow::execute(number, [a1, a2, a3, a4, a5]);
+        }
+        number::PRCTL => phases::marked(cpu, a1),
         _ => {}
     }
 }
@@ -290,8 +282,9 @@ extern "C" fn syscall_ends(_id: PluginId, index: c_uint, number: i64, result: i6
         ring::wait_for_child(child, CHILD.get());
     }
     let Some(cpu) = ring::cpu(index) else { return };
-    if TRACKED_SYSCALLS.contains(&number) {
-        cpu.push_control(Control::Return, number as u64, &[result as u64]);
+    let number = number as u64;
+    if TRACKED.contains(&number) {
+        cpu.push_control(Control::Return, number, &[result as u64]);
         cpu.end_segment(0);
         addresses_change();
     }

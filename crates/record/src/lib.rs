@@ -39,6 +39,9 @@ mod layout;
 #[allow(dead_code)] // The plugin uses the rest.
 #[path = "../plugin/record.rs"]
 mod record;
+#[allow(dead_code)] // The plugin uses the rest.
+#[path = "../plugin/system_calls.rs"]
+mod system_calls;
 #[path = "../plugin/windows.rs"]
 #[allow(dead_code)] // The plugin uses the rest.
 mod windows;
@@ -53,7 +56,6 @@ pub use emulator::executable::is_dynamically_linked;
 pub use emulator::program::{CommandLine, find_program};
 pub use emulator::shared::MemoryFile;
 pub use error::RecordError;
-pub use instructions::registers;
 pub use layout::{MARKER_BEGIN, MARKER_END};
 pub use options::{
     Begin, Ending, ProcessSummary, Progress, RecordOptions, RecordSummary, Sampling, Selection,
@@ -62,6 +64,7 @@ pub use overhead::{Overhead, RunTime, measure_overhead};
 pub use recorder::record;
 pub use region::{MARKER_HEADER, Region};
 pub use signals::{
-    fail_at_file_size_limit, set_on_signals, stop_on_interrupt, stop_or_end_on_interrupt,
+    INTERRUPTED, fail_at_file_size_limit, set_on_signals, stop_on_interrupt,
+    stop_or_end_on_interrupt,
 };
 pub use temporary::TemporaryTrace;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::RecordError;
 
 /// Exit code of the program after Ctrl-C, as in shells.
-pub(crate) const INTERRUPTED: i32 = 130;
+pub const INTERRUPTED: i32 = 130;
 
 /// Returns a flag that is set at the first Ctrl-C (SIGINT) or SIGTERM, for
 /// [`RecordOptions::stop`](crate::RecordOptions::stop).

@@ -11,6 +11,10 @@ use crate::metric::per_kilo_instruction;
 use crate::palette;
 use crate::varied::Varied;
 
+/// Maximum number of schemes for a table with a column for each scheme; if there are more, each scheme has a
+/// row.
+pub(crate) const MOST_COLUMNS: usize = 6;
+
 /// Median and range of one figure over the runs of a scheme, one per seed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Spread {
@@ -27,12 +31,7 @@ impl Spread {
         let mut sorted: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);
         let (&least, &most) = (sorted.first()?, sorted.last()?);
-        let middle = sorted.len() / 2;
-        let median = if sorted.len() % 2 == 1 {
-            sorted[middle]
-        } else {
-            (sorted[middle - 1] + sorted[middle]) / 2.0
-        };
+        let median = f64::midpoint(sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
         Some(Self { median, least, most, runs: sorted.len() })
     }
 
@@ -110,8 +109,9 @@ impl<'a> SchemeRuns<'a> {
     }
 }
 
-/// Largest relative difference between counts of equal translation work: of the few page tables that schemes make
-/// themselves, the walk caches hold others.
+/// Largest relative difference between translation counters of two schemes that count as equal. Counters of equal
+/// schemes differ slightly, because a scheme adds a few page tables of its own, which displace others in the walk
+/// caches.
 const ALIKE: f64 = 0.002;
 
 /// Several schemes that were run on one workload and one machine.
@@ -182,6 +182,13 @@ impl<'a> Comparison<'a> {
         over_seeds(&shares.collect::<Vec<_>>())
     }
 
+    /// Name of the comparison for readers: workload, machine and the difference from other comparisons.
+    pub fn name(&self) -> String {
+        let parts = [self.workload, self.machine, self.difference.as_str()];
+        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        parts.join(" · ")
+    }
+
     /// True if users can enable the scheme today; a pair is available if both of its schemes are.
     pub fn is_available(&self, scheme: usize) -> bool {
         self.schemes[scheme].name.split('+').all(|name| self.setting(name).is_some())
@@ -193,14 +200,8 @@ impl<'a> Comparison<'a> {
         self.vocabulary.scheme(name)?.setting.as_deref()
     }
 
-    /// Returns the IPC of `scheme` divided by that of `reference`. Runs with the same seed are compared; a
+    /// Returns a figure of `scheme` divided by that of `reference`. Runs with the same seed are compared; a
     /// seed that `reference` lacks is compared with the median of `reference`.
-    pub fn relative_ipc(&self, scheme: usize, reference: usize) -> Option<Spread> {
-        self.relative(scheme, reference, |run| run.ipc)
-    }
-
-    /// Returns a figure of `scheme` divided by that of `reference`, paired by seed as in
-    /// [`Self::relative_ipc`].
     pub fn relative(
         &self,
         scheme: usize,
@@ -211,7 +212,7 @@ impl<'a> Comparison<'a> {
     }
 
     /// Returns a figure of one scheme divided by another figure of a second scheme, paired by seed as in
-    /// [`Self::relative_ipc`].
+    /// [`Self::relative`].
     pub fn quotient(
         &self,
         (scheme, figure): (usize, fn(&RunResult) -> Option<f64>),
@@ -469,7 +470,7 @@ mod tests {
         let found = comparisons(&results, &vocabulary);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].reference, 1, "4k is the reference wherever it stands");
-        let spread = found[0].relative_ipc(0, 1).unwrap();
+        let spread = found[0].relative(0, 1, |run| run.ipc).unwrap();
         assert_eq!((spread.median, spread.least, spread.most, spread.runs), (1.5, 1.0, 2.0, 3));
     }
 

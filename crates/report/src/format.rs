@@ -86,6 +86,22 @@ pub(crate) fn unsigned_zero(value: f64) -> String {
     if text == "-0.0" { "0.0".into() } else { text }
 }
 
+/// Capitalises the first letter of a text.
+pub(crate) fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(letters).collect()
+}
+
+/// Formats a page size, a power of two, as in “64KB”.
+pub(crate) fn page_size(bytes: u64) -> String {
+    match bytes >> 10 {
+        kilobytes @ ..1024 => format!("{kilobytes}KB"),
+        kilobytes @ ..0x10_0000 => format!("{}MB", kilobytes >> 10),
+        kilobytes => format!("{}GB", kilobytes >> 20),
+    }
+}
+
 /// Writes a share (0–1) in percent, as in “97.1 %”.
 pub(crate) fn percent(value: f64) -> String {
     let hundredths = value * 100.0;
@@ -175,6 +191,14 @@ fn grouped(digits: &str) -> String {
 mod tests {
     use super::*;
     use serde_json::Number;
+
+    #[test]
+    fn page_sizes_have_short_names() {
+        assert_eq!(
+            [4096, 512 << 10, 1023 << 10, 1 << 20, 2 << 20, 1023 << 20, 1 << 30].map(page_size),
+            ["4KB", "512KB", "1023KB", "1MB", "2MB", "1023MB", "1GB"]
+        );
+    }
 
     #[test]
     fn numbers_read_well() {

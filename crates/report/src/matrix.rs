@@ -9,6 +9,7 @@ use crate::comparison::{Comparison, Spread};
 use crate::format;
 use crate::ids;
 use crate::metric::{self, Form, Metric, l2_tlb_mpki, per_kilo_instruction, references_per_walk};
+use crate::varied::distinct;
 
 /// Heading of the column of native runs in matrices.
 pub(crate) const NATIVE: &str = "native";
@@ -80,17 +81,6 @@ impl<'a> Pairs<'a> {
             |matrix: &Matrix| self.schemes().any(|scheme| matrix.value(Some(scheme)).is_none());
         self.is_missing_some() || matrices.iter().any(lacks)
     }
-}
-
-/// Returns every name once, in order of first occurrence.
-fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut found = Vec::new();
-    for name in names {
-        if !found.contains(&name) {
-            found.push(name);
-        }
-    }
-    found
 }
 
 /// One figure for all pairs of guest and host.
@@ -168,7 +158,8 @@ pub(crate) fn matrices(comparison: &Comparison<'_>, pairs: &Pairs<'_>) -> Vec<Ma
     let mut found = Vec::new();
     let mut speed = |key, reference: Option<usize>, form, meaning| {
         let Some(reference) = reference else { return };
-        let values = all.clone().map(|scheme| comparison.relative_ipc(scheme, reference));
+        let ipc = |scheme| comparison.relative(scheme, reference, |run| run.ipc);
+        let values = all.clone().map(ipc);
         let label = format!("IPC ÷ {}", comparison.schemes[reference].name);
         let mut matrix = Matrix::new(key, label, form, values.collect(), meaning);
         let interval = |scheme| comparison.speed(scheme, reference).filter(|_| scheme != reference);
@@ -197,7 +188,7 @@ pub(crate) fn matrices(comparison: &Comparison<'_>, pairs: &Pairs<'_>) -> Vec<Ma
 /// no such work. All costs of shadow paging are part of this work.
 fn with_system(comparison: &Comparison<'_>, reference: Option<usize>) -> Option<Matrix> {
     let reference = reference?;
-    let ipc = |run: &RunResult| run.counter(ids::WHOLE_RUN_IPC);
+    let ipc = metric::ipc_of_whole_run;
     let differs =
         |run: &RunResult| ipc(run).is_some_and(|ipc| run.ipc.is_some_and(|all| ipc < all * 0.995));
     if !comparison.schemes.iter().any(|scheme| differs(scheme.first())) {

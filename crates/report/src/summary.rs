@@ -5,7 +5,7 @@ use perforate_records::{Interval, RunResult, Vocabulary};
 use serde::Serialize;
 
 use crate::answer::answer;
-use crate::comparison::{Comparison, comparisons};
+use crate::comparison::{Comparison, MOST_COLUMNS, comparisons};
 use crate::metric::{Metric, metrics};
 use crate::palette;
 
@@ -107,18 +107,12 @@ pub fn summary_html(results: &[RunResult], vocabulary: &Vocabulary) -> String {
 
 fn piece(comparison: &Comparison<'_>, is_named: bool) -> Markup {
     let sentences = answer(comparison);
-    let names = [comparison.workload, comparison.machine, &comparison.difference];
-    let title = names.iter().filter(|name| !name.is_empty()).copied().collect::<Vec<_>>();
     html! {
-        @if is_named { p { b { (title.join(" · ")) } } }
+        @if is_named { p { b { (comparison.name()) } } }
         p { @for sentence in &sentences { (sentence.markup()) " " } }
         (table(comparison))
     }
 }
-
-/// Maximum number of schemes for a table with a column for each scheme; if there are more, each scheme has a
-/// row.
-const MOST_COLUMNS: usize = 6;
 
 fn table(comparison: &Comparison<'_>) -> Markup {
     let mut main = metrics(comparison);

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use perforate_records::HardwareThread;
 
 use crate::comparison::{Comparison, SchemeRuns};
-use crate::format::{MISSING, compact};
+use crate::format::{MISSING, compact, percent};
 use crate::html::{Cell, Grid, Heading};
 
 /// Maximum number of hardware threads of a scheme that a terminal shows, unless the user requests all
@@ -12,12 +12,12 @@ use crate::html::{Cell, Grid, Heading};
 pub(crate) const MOST_ROWS: usize = 8;
 
 /// A figure of a hardware thread: its heading, and the functions that compute and format it.
-type Figure = (&'static str, fn(&HardwareThread) -> Option<f64>, fn(f64) -> String);
+pub(crate) type Figure = (&'static str, fn(&HardwareThread) -> Option<f64>, fn(f64) -> String);
 
 /// Figures of each hardware thread. Shares are relative to the cycles in which the thread runs, except for
 /// the idle share. Shootdowns are those that the thread sends and waits for; interrupts are those that it
 /// receives for other threads' shootdowns.
-const FIGURES: [Figure; 7] = [
+pub(crate) const FIGURES: [Figure; 7] = [
     ("IPC running", |thread| ratio(thread.instructions, thread.cycles), |ipc| format!("{ipc:.3}")),
     ("idle", |thread| ratio(thread.idle_cycles, thread.cycles + thread.idle_cycles), percent),
     ("translation", |thread| ratio(thread.translation_stall_cycles, thread.cycles), percent),
@@ -31,16 +31,8 @@ fn ratio(of: u64, to: u64) -> Option<f64> {
     (to > 0).then(|| of as f64 / to as f64)
 }
 
-fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
-}
-
 /// Figures of all hardware threads in the first run of each scheme.
-pub(crate) struct ThreadRows {
-    /// Headings of the figures' columns.
-    pub(crate) headings: Vec<&'static str>,
-    pub(crate) rows: Vec<ThreadRow>,
-}
+pub(crate) struct ThreadRows(pub(crate) Vec<ThreadRow>);
 
 /// Figures of one hardware thread.
 pub(crate) struct ThreadRow {
@@ -56,14 +48,13 @@ impl ThreadRows {
     /// threads.
     pub(crate) fn of(comparison: &Comparison<'_>) -> Option<Self> {
         let rows: Vec<ThreadRow> = comparison.schemes.iter().flat_map(rows).collect();
-        let headings = FIGURES.iter().map(|figure| figure.0).collect();
-        (!rows.is_empty()).then_some(Self { headings, rows })
+        (!rows.is_empty()).then_some(Self(rows))
     }
 
     /// Returns the largest number of hardware threads that any scheme has.
     pub(crate) fn most(&self) -> usize {
-        let of = |row: &ThreadRow| self.rows.iter().filter(|it| it.scheme == row.scheme).count();
-        self.rows.iter().map(of).max().unwrap_or_default()
+        let of = |row: &ThreadRow| self.0.iter().filter(|it| it.scheme == row.scheme).count();
+        self.0.iter().map(of).max().unwrap_or_default()
     }
 }
 
@@ -92,14 +83,15 @@ fn rows(scheme: &SchemeRuns<'_>) -> Vec<ThreadRow> {
 /// Returns the table of hardware threads for a page; empty if there is only one thread.
 pub(crate) fn section(comparison: &Comparison<'_>, id: &str) -> Markup {
     let Some(threads) = ThreadRows::of(comparison) else { return html! {} };
-    let head = ["scheme", "hardware thread"].into_iter().chain(threads.headings.iter().copied());
+    let own = ["scheme", "hardware thread"].into_iter();
+    let head = own.chain(FIGURES.iter().map(|figure| figure.0));
     let cells = |row: &ThreadRow| {
         let own = [Cell::scheme(&row.scheme, row.colour), Cell::text(&row.thread)];
         let figures = row.values.iter().zip(&FIGURES);
         let figures = figures.map(|(value, figure)| Cell::value(*value, figure.2));
         own.into_iter().chain(figures).collect()
     };
-    let rows = threads.rows.iter().map(cells).collect();
+    let rows = threads.0.iter().map(cells).collect();
     let grid = Grid { head: head.map(Heading::from).collect(), rows };
     html! {
         h3 id={ (id) "-threads" } { "Hardware threads" }

@@ -3,6 +3,7 @@
 //! `cargo bench -p perforate-trace` measures a synthetic program; `cargo bench -p perforate-trace --
 //! FILE…` measures traces instead.
 
+use std::fs::File;
 use std::time::Instant;
 
 use perforate_trace::{
@@ -87,8 +88,9 @@ fn measure_format(input: &str, mut next: impl FnMut() -> Option<Chunk>) {
     for level in [1, 3, 19] {
         let options = WriterOptions { level, ..WriterOptions::default() };
         let start = Clock::start();
+        let file = File::create(&path).expect("a file");
         let mut writer =
-            TraceWriter::create_with(&path, &TraceMetadata::default(), options).expect("a file");
+            TraceWriter::on(file, &path, &TraceMetadata::default(), options).expect("a file");
         for chunk in &chunks {
             write_chunk(&mut writer, chunk).expect("written");
         }
@@ -144,7 +146,8 @@ fn measure_foreign(name: &str, millions: u64, compression: Compression) {
         let mut source = open(&path).expect("the file just written");
         let options = WriterOptions { level, ..WriterOptions::default() };
         let ours = folder.path().join("ours");
-        let writer = TraceWriter::create_with(ours, &metadata_for(&*source), options);
+        let file = File::create(&ours).expect("a file");
+        let writer = TraceWriter::on(file, ours, &metadata_for(&*source), options);
         convert(&mut *source, writer.expect("a file")).expect("converted");
         let level = serde_json::json!({ "level": level });
         report("convert", name, count, start.seconds(), level);

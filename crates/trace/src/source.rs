@@ -63,7 +63,7 @@ pub struct SourceMetadata {
     pub assumptions: Vec<String>,
 }
 
-fn is_zero(count: &u64) -> bool {
+pub(crate) fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 

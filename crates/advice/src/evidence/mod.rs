@@ -6,12 +6,10 @@
 //! first.
 
 mod perf;
-mod places;
 mod ranking;
 mod samples;
 
-pub use places::Place;
 pub use ranking::{
-    AccessedPlace, RankedAccesses, RankedSamples, SampledPlace, rank_accessed, rank_samples,
+    AccessedPlace, Place, RankedAccesses, RankedSamples, SampledPlace, rank_accessed, rank_samples,
 };
 pub use samples::{SampleError, Samples};

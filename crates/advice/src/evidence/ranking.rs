@@ -5,9 +5,22 @@ use std::ops::Range;
 
 use serde::Serialize;
 
+use super::Samples;
 use super::samples::PageSamples;
-use super::{Place, Samples};
 use crate::{AreaKind, PageOrder};
+
+/// Memory of one process with its name and kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Place {
+    /// Process ID of the operating system.
+    pub process: u32,
+    /// Name as in `/proc/PID/maps`; empty for memory without a name.
+    pub name: String,
+    /// Kind of the memory.
+    pub kind: AreaKind,
+    /// Addresses of the memory in bytes.
+    pub bytes: Range<u64>,
+}
 
 /// Memory with the number of samples there.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -8,7 +8,7 @@ use perforate_config::ConfigError;
 use perforate_experiment::ExperimentError;
 use perforate_experiment::linear_model::ModelError;
 use perforate_host::HostError;
-use perforate_record::RecordError;
+use perforate_record::{INTERRUPTED, RecordError};
 use perforate_records::RecordsError;
 use perforate_report::ReportError;
 use perforate_sim::SimError;
@@ -22,8 +22,6 @@ const WRONG_USE: u8 = 2;
 const FAILED: u8 = 1;
 /// Exit code of `advise --fail-if-worth` if large pages are worth more.
 const WORTH_MORE: u8 = 3;
-/// Exit code after Ctrl-C: 128 + SIGINT, the shell convention.
-const INTERRUPTED: u8 = 130;
 
 /// Reason for the failure of a command.
 #[derive(Debug, thiserror::Error)]
@@ -178,7 +176,7 @@ impl Failure {
             Self::Interrupted
             | Self::Stopped(_)
             | Self::Host(HostError::Stopped)
-            | Self::Record(RecordError::Interrupted) => INTERRUPTED,
+            | Self::Record(RecordError::Interrupted) => INTERRUPTED as u8,
             Self::WorthMore(_) => WORTH_MORE,
             _ => FAILED,
         }

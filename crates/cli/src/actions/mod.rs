@@ -29,7 +29,7 @@ pub use machines::{load_machine, machine_file};
 pub use own_memory::own_memory;
 pub use panics::catching;
 pub use request::{RunRequest, WithError};
-pub use result_folder::{Files, ResultFolder, Written};
+pub use result_folder::{Files, REPORT, RESULTS, ResultFolder, Written};
 pub use results::{json_lines, title};
 pub use schemes::{schemes, with_free};
 pub use settings::MachineSettings;

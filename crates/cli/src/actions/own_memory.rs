@@ -6,8 +6,7 @@ use std::sync::OnceLock;
 use perforate_host::snapshot::{HostFiles, read_host};
 use perforate_sim::{MemorySnapshot, SimError};
 
-/// Value in place of a snapshot file that selects this machine's memory.
-const HOST: &str = "host";
+use super::machines::HOST;
 
 /// Loads a snapshot from a file, or takes one of this machine's memory. `progress` is called with
 /// the number of frames read, and the total if known. This machine's snapshot is taken once, so all

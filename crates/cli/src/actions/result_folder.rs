@@ -14,7 +14,9 @@ use super::Failure;
 /// Name of the folder that contains the numbered folders of results.
 const ALL: &str = "results";
 /// File name of the results in their folder.
-const RESULTS: &str = "results.jsonl";
+pub const RESULTS: &str = "results.jsonl";
+/// File name of the report in a folder of results.
+pub const REPORT: &str = "report.html";
 /// Name of the symbolic link to the latest numbered folder.
 const LATEST: &str = "latest";
 /// Maximum number of characters of a numbered folder's name after its number.
@@ -245,7 +247,7 @@ mod tests {
     use super::*;
 
     fn files(contents: &[&str]) -> Files {
-        let names = [RESULTS, "report.html", "figures/a.svg"];
+        let names = [RESULTS, REPORT, "figures/a.svg"];
         names
             .iter()
             .zip(contents)
@@ -293,7 +295,7 @@ mod tests {
         let out = tempfile::tempdir().unwrap();
         let folder = ResultFolder::named(out.path()).unwrap();
         folder.write(&files(&["old"])).unwrap();
-        std::os::unix::fs::symlink("/dev/full", out.path().join("report.html")).unwrap();
+        std::os::unix::fs::symlink("/dev/full", out.path().join(REPORT)).unwrap();
         let failure = folder.write(&files(&["new", "new"])).err().unwrap().to_string();
         assert!(failure.contains("report.html: cannot be written: No space left"), "{failure}");
         assert_eq!(fs::read_to_string(out.path().join(RESULTS)).unwrap(), "old");

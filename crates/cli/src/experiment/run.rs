@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, available_parallelism};
 use std::time::Duration;
 
-use crate::actions::{Failure, ResultFolder};
+use crate::actions::{Failure, REPORT, RESULTS, ResultFolder};
 use perforate_experiment::{
     Experiment, ExperimentOptions, Job, Measurement, Plan, Shard, Store, Study, build,
 };
-use perforate_record::stop_or_end_on_interrupt;
+use perforate_record::{INTERRUPTED, stop_or_end_on_interrupt};
 use perforate_records::{ClaimRecord, ExperimentRecord, ExperimentResults, word};
 use perforate_report::{ReportOptions, experiments_figures, experiments_html, experiments_table};
 use perforate_types::counted;
@@ -21,14 +21,8 @@ use crate::progress::{Bar, print_message};
 /// File name of the measured points, in the folder of all results.
 pub const POINTS: &str = "points.jsonl";
 
-/// Exit code after Ctrl-C: 128 + SIGINT, the shell convention.
-const INTERRUPTED: i32 = 130;
-
 /// Time between two checks for Ctrl-C.
 const CHECK_PERIOD: Duration = Duration::from_millis(50);
-
-/// File name of the report in the results folder.
-const REPORT: &str = "report.html";
 
 /// A run of experiments: the points that it needs, and the points that are measured.
 pub struct ExperimentRun {
@@ -83,7 +77,7 @@ impl ExperimentRun {
         let study = Study::of(experiments, options.unstated)?;
         let plan = study.plan(&build)?;
         let store = store(folder.as_ref(), build, options.fresh)?;
-        let kept = plan.len() - plan.missing(&store);
+        let kept = plan.point_count() - plan.missing(&store);
         let figures = options.figures;
         Ok(Self { study, overrides, plan, store, folder, kept, figures, command })
     }
@@ -111,7 +105,7 @@ impl ExperimentRun {
         erase_bar: impl Fn() + Send + 'static,
     ) -> Result<(), Failure> {
         let file = self.folder.as_ref().map(|folder| folder.kept_file(POINTS)).transpose()?;
-        let (kept, total) = (self.kept, counted(self.plan.len(), "point"));
+        let (kept, total) = (self.kept, counted(self.plan.point_count(), "point"));
         let again = if options.fresh { " without --fresh" } else { "" };
         let (stop, measured) = (stop_or_end_on_interrupt()?, Arc::clone(measured));
         let text = move || match file {
@@ -151,8 +145,11 @@ impl ExperimentRun {
     /// # Errors
     /// A point is not measured, or a file cannot be written.
     pub fn finish(&self) -> Result<CommandOutput, Failure> {
-        let mut points =
-            format!("points:  {}, of which {} were measured before\n", self.plan.len(), self.kept);
+        let mut points = format!(
+            "points:  {}, of which {} were measured before\n",
+            self.plan.point_count(),
+            self.kept
+        );
         points += &notes(&self.store.remarks(), text_columns());
         let found = self.study.results(&self.plan, &self.store, self.overrides.quick)?;
         write_files(self.folder.as_ref(), &found, &self.command, &points, self.figures)
@@ -196,7 +193,7 @@ pub fn write_files(
     let options = ReportOptions { title, command, results: results_text, vocabulary };
     let drawn = figures.then(|| experiments_figures(results, &options)).transpose()?;
     let mut files = vec![
-        ("results.jsonl".to_owned(), json.clone()),
+        (RESULTS.to_owned(), json.clone()),
         ("verdicts.txt".to_owned(), verdicts(&results.experiments)),
         (REPORT.to_owned(), experiments_html(results, &options)),
     ];

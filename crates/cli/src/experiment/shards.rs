@@ -48,11 +48,11 @@ pub fn write(
     let part = Part { experiments, index, count, quick, seeds, seed, samples, unstated, build };
     let text = serde_json::to_string_pretty(&part).expect("a part is plain data") + "\n";
     folder.write(&vec![(PART.to_owned(), text)])?;
-    let measured = plan.len() - plan.missing(store);
+    let measured = plan.point_count() - plan.missing(store);
     print(&format!(
         "part {index} of {count}: {measured} of {} in {}\n\
          join the parts with: perforate experiment merge DIR… --out DIR\n{}",
-        counted(plan.len(), "point"),
+        counted(plan.point_count(), "point"),
         folder.kept_file(POINTS)?.display(),
         notes(&store.remarks(), text_columns())
     ))
@@ -82,13 +82,13 @@ pub fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
         let there: Vec<String> = parts.iter().map(|part| part.index.to_string()).collect();
         return Err(Failure::Parts(format!(
             "{missing} of {} missing; the parts that are there: {} of {}",
-            counted(plan.len(), "point"),
+            counted(plan.point_count(), "point"),
             there.join(", "),
             whole.count
         )));
     }
     let found = study.results(&plan, &store, quick)?;
-    let points = format!("points:  {}, of {}\n", plan.len(), counted(parts.len(), "part"));
+    let points = format!("points:  {}, of {}\n", plan.point_count(), counted(parts.len(), "part"));
     write_files(folder.as_ref(), &found, &command(), &points, false)?.print(arguments.json)
 }
 

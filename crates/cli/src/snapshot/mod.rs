@@ -8,7 +8,7 @@ pub use process::{ProcessArguments, process};
 
 use std::path::{Path, PathBuf};
 
-use crate::actions::{Failure, ResultFolder};
+use crate::actions::{Failure, REPORT, ResultFolder};
 use clap::{Args, Subcommand};
 use perforate_records::Snapshot;
 use perforate_report::{ReportOptions, snapshot_html, snapshot_table};
@@ -64,9 +64,6 @@ struct OutputOptions {
     #[arg(long)]
     json: bool,
 }
-
-/// File name of the report in the folder of the snapshot.
-const REPORT: &str = "report.html";
 
 /// Takes or shows a snapshot, and prints its description.
 pub fn snapshot(arguments: &SnapshotArguments) -> Result<(), Failure> {

@@ -27,7 +27,7 @@ impl Estimate {
     pub fn stated(plan: &Plan, point: Duration) -> Self {
         let seconds = point.as_secs_f64();
         let work: f64 = plan.jobs(Shard::WHOLE).map(Job::work).sum();
-        let points = plan.len() as f64;
+        let points = plan.point_count() as f64;
         let source = format!("{} a point, as --point-time says", humantime::format_duration(point));
         Self { per_work: seconds * points / work.max(f64::MIN_POSITIVE), source }
     }
@@ -50,7 +50,7 @@ impl Estimate {
             job.measure(&mut |share| bar.show_share(share, done.len(), QUANTILES.len()))?;
             seconds += processor_time() - before;
             work += job.work();
-            points += job.len();
+            points += job.point_count();
             done.push(place);
         }
         let source =

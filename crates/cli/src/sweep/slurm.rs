@@ -54,7 +54,15 @@ impl Array {
         let most = plan.jobs(Shard::WHOLE).count().max(1);
         let least = (total / cpus as f64 / limit).ceil().clamp(1.0, most as f64) as usize;
         let jobs = (least..=most).find(|&count| longest(count) <= limit).unwrap_or(most);
-        Self { points: plan.len(), jobs, cpus, length, total, longest: longest(jobs), source }
+        Self {
+            points: plan.point_count(),
+            jobs,
+            cpus,
+            length,
+            total,
+            longest: longest(jobs),
+            source,
+        }
     }
 
     /// Sentence with the numbers of points and jobs, and their durations.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::mem::take;
 use std::ops::Range;
 
+use perforate_report::text::end_of;
 use perforate_types::{Backing, Chunk, ProcessId, ProgramEvent, RangeMap, VirtualAddress};
 
 /// Number of areas that are shown one by one.
@@ -159,7 +160,8 @@ impl Row {
 
     fn line(&self) -> String {
         let (touched, mapped) = (size(self.touched), size(self.mapped));
-        format!("{:INDENT$}{touched:>9}  {mapped:>9}  {}\n", "", shortened(&self.name))
+        let name = end_of(&escaped(&self.name), NAME_COLUMNS);
+        format!("{:INDENT$}{touched:>9}  {mapped:>9}  {name}\n", "")
     }
 }
 
@@ -185,17 +187,6 @@ fn size(bytes: u64) -> String {
         0x10_0000..0x1_0000_0000 => format!("{:.1} MB", bytes as f64 / f64::from(1 << 20)),
         _ => format!("{:.1} GB", bytes as f64 / f64::from(1 << 30)),
     }
-}
-
-/// The end of a name that is too long for its column. Line ends are escaped as in `/proc/PID/maps`.
-fn shortened(name: &str) -> String {
-    let name = escaped(name);
-    let letters = name.chars().count();
-    if letters <= NAME_COLUMNS {
-        return name;
-    }
-    let end: String = name.chars().skip(letters - (NAME_COLUMNS - 1)).collect();
-    format!("…{end}")
 }
 
 /// A name on one line: line ends are escaped as in `/proc/PID/maps`.

@@ -3,7 +3,7 @@
 use perforate_host::validate::{Errors, MosaicOutcome, MosaicRow, Spread};
 use perforate_report::text::wrapped;
 
-use crate::machine_text::{TableLayout, processor_name};
+use crate::machine_text::{TableLayout, title};
 use crate::output::{notes, text_columns};
 
 /// Widths of the columns: layout, measured ratio with its spread, predicted ratios with errors and verdicts.
@@ -11,18 +11,16 @@ const TABLE: TableLayout = TableLayout { name: 18, measured: 19, value: 21 };
 
 /// Formats all results of a validation with mosaics of page sizes.
 pub fn text(outcome: &MosaicOutcome) -> String {
-    let (processor, machine) = (processor_name(&outcome.processor), &outcome.machine.name);
-    let summary = wrapped("", &outcome.summary(), text_columns());
-    let mut text = format!("{processor}, predicted with {machine}\n\n{summary}");
+    let mut text = title(outcome, &outcome.summary());
     text +=
         "\nTime with 4KB pages only ÷ time with the layout; predicted, its difference in points\n";
     for program in outcome.programs() {
         text += &format!("\n{}", wrapped("", program, text_columns()));
-        text += &heading(outcome, "median (least–most)");
+        text += &TABLE.heading(outcome, "median (least–most)");
         outcome.rows_of(program).for_each(|row| text += &line(row));
     }
     text += "\nDifferences of predicted and measured effects in points: median | worst; of all effects\n";
-    text += &heading(outcome, "judged, noisy, none");
+    text += &TABLE.heading(outcome, "judged, noisy, none");
     let scores = outcome.scores();
     for (number, program) in outcome.programs().iter().enumerate() {
         let errors: Vec<Errors> = scores.iter().map(|score| score.programs[number].1).collect();
@@ -31,10 +29,6 @@ pub fn text(outcome: &MosaicOutcome) -> String {
     let errors: Vec<Errors> = scores.iter().map(|score| score.errors).collect();
     text += &errors_line("all programs", &errors);
     text + "\n" + notes(&outcome.notes, text_columns()).as_str()
-}
-
-fn heading(outcome: &MosaicOutcome, measured: &str) -> String {
-    TABLE.line("", measured, outcome.assumptions.iter().map(|assumption| assumption.name))
 }
 
 fn line(row: &MosaicRow) -> String {

@@ -2,9 +2,8 @@
 
 use perforate_host::counters::Rates;
 use perforate_host::validate::{Outcome, Prediction, RowOutcome, Spread};
-use perforate_report::text::wrapped;
 
-use crate::machine_text::{TableLayout, processor_name};
+use crate::machine_text::{TableLayout, title};
 use crate::output::{notes, text_columns};
 
 /// Widths of the columns: name, measured value with its spread, predictions with verdicts.
@@ -25,11 +24,9 @@ const COUNTER_RATES: [CounterRate; 4] = [
 
 /// Formats all results of a validation, the answer first.
 pub fn text(outcome: &Outcome) -> String {
-    let (processor, machine) = (processor_name(&outcome.processor), &outcome.machine.name);
-    let summary = wrapped("", &outcome.summary(), text_columns());
-    let mut text = format!("{processor}, predicted with {machine}\n\n{summary}");
+    let mut text = title(outcome, &outcome.summary());
     text += "\nEffect of 2MB pages: additional time with 4KB pages\n";
-    text += &heading(outcome, "median (least – most)");
+    text += &TABLE.heading(outcome, "median (least – most)");
     for row in &outcome.rows {
         let measured = row.ratio.map_or("–".into(), |ratio| effects(&ratio));
         text += &line(row, &measured, |predicted| {
@@ -76,10 +73,6 @@ fn scores(outcome: &Outcome) -> String {
     text
 }
 
-fn heading(outcome: &Outcome, measured: &str) -> String {
-    TABLE.line("", measured, outcome.assumptions.iter().map(|assumption| assumption.name))
-}
-
 fn line(row: &RowOutcome, measured: &str, predicted: impl Fn(&Prediction) -> String) -> String {
     TABLE.line(&row.name, measured, row.predicted.iter().map(predicted))
 }
@@ -95,7 +88,7 @@ fn section(
     let lines = rows.filter_map(|row| Some(line(row, &measured(row)?, &predicted)));
     match lines.collect::<String>() {
         lines if lines.is_empty() => lines,
-        lines => format!("\n{title}\n{}{lines}", heading(outcome, "median")),
+        lines => format!("\n{title}\n{}{lines}", TABLE.heading(outcome, "median")),
     }
 }
 

@@ -141,7 +141,7 @@ fn an_interrupted_run_goes_on_and_ends_the_same() {
     let path = folder.path().join("points.jsonl");
     let experiments = [experiment("", "")];
     let plan = Plan::of(&experiments, "b").unwrap();
-    assert_eq!(plan.len(), 12);
+    assert_eq!(plan.point_count(), 12);
     let mut store = Store::open(&path, "b".into()).unwrap();
     plan.measure(&mut store, Shard::WHOLE, 2, &|_| {}).unwrap();
     let all = |store: &Store| records(&Outcome::of(experiments[0].clone(), &plan, store).unwrap());
@@ -174,7 +174,7 @@ fn parts_make_the_whole() {
         let path = folder.path().join(format!("{index}.jsonl"));
         let mut store = Store::open(&path, "b".into()).unwrap();
         plan.measure(&mut store, Shard { index, count: 3 }, 1, &|_| {}).unwrap();
-        sum += plan.len() - plan.missing(&store);
+        sum += plan.point_count() - plan.missing(&store);
         joined.add_from(&path).unwrap();
     }
     assert_eq!((sum, plan.missing(&joined)), (12, 0), "every point is in one part");
@@ -190,7 +190,7 @@ fn jobs_can_be_measured_elsewhere() {
     let plan = Plan::of(&experiments, "tests").unwrap();
     let mut store = Store::in_memory("tests".into());
     let jobs = plan.missing_jobs(&store, Shard::WHOLE);
-    assert_eq!(jobs.iter().map(Job::len).sum::<usize>(), plan.len());
+    assert_eq!(jobs.iter().map(Job::point_count).sum::<usize>(), plan.point_count());
     for job in jobs {
         let text = serde_json::to_string(&job).unwrap();
         let there: Job = serde_json::from_str(&text).unwrap();
@@ -291,7 +291,7 @@ fn inputs_are_set() {
         + "\n[inputs]\nprogram = \"random\"\nsize = \"8M\"\n";
     let experiment = || Experiment::parse("e.toml", &text).unwrap();
     let with = |name: &str, value: &str| experiment().with_inputs(&[(name.into(), value.into())]);
-    let points = |experiment| Plan::of(&[experiment], "tests").unwrap().len();
+    let points = |experiment| Plan::of(&[experiment], "tests").unwrap().point_count();
     let default = points(experiment());
     assert_eq!(points(with("size", "16M").unwrap()), default);
     assert_ne!(with("size", "16M").unwrap(), experiment());
@@ -326,7 +326,7 @@ fn coarse_runs_leave_out_claims_of_full_runs() {
     assert_eq!(left, ["thp", "twice"], "4k and gt-pde-1m are in no chart");
     assert!(full.notes.is_empty());
     assert!(quick.notes[0].starts_with("1 claim needs full runs, without --quick"));
-    let points = |one| Plan::of(&[one], "tests").unwrap().len();
+    let points = |one| Plan::of(&[one], "tests").unwrap().point_count();
     assert!(points(quick.clone()) < points(full));
     let again = quick.clone().with(&ExperimentOptions { quick: true, ..Default::default() });
     assert_eq!(again, quick);

@@ -50,21 +50,16 @@ pub enum Benchmark {
 impl Benchmark {
     /// All benchmarks, one for each access pattern.
     pub const ALL: [Self; 4] = [Self::Chase, Self::Random, Self::Updates, Self::Sequential];
-
-    /// Name of the benchmark on the command line and in tables.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Chase => "chase",
-            Self::Random => "random",
-            Self::Updates => "updates",
-            Self::Sequential => "sequential",
-        }
-    }
 }
 
 impl fmt::Display for Benchmark {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(self.name())
+        formatter.pad(match self {
+            Self::Chase => "chase",
+            Self::Random => "random",
+            Self::Updates => "updates",
+            Self::Sequential => "sequential",
+        })
     }
 }
 
@@ -291,7 +286,7 @@ mod tests {
     #[test]
     fn names_and_sizes() {
         for benchmark in Benchmark::ALL {
-            assert_eq!(serde_json::to_value(benchmark).unwrap(), benchmark.name());
+            assert_eq!(serde_json::to_value(benchmark).unwrap(), benchmark.to_string());
         }
         for bytes in [0, 4096, 3 << 20] {
             assert!(Prepared::new(Benchmark::Random, bytes, Paging::Large).is_err());

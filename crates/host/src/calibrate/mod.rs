@@ -291,7 +291,7 @@ fn add_notes(
 ) {
     let llc = quantities.iter().find(|quantity| quantity.key == Some("cache.llc.size_bytes"));
     if let (Some(spread), Some(stated)) =
-        (llc.and_then(|quantity| quantity.measured), processor.l3_cache_bytes)
+        (llc.and_then(|quantity| quantity.measured), processor.size("cache.llc"))
         && spread.median < 0.5 * stated as f64
     {
         notes.push(format!(

@@ -166,11 +166,11 @@ pub(super) fn expected(processor: &Processor, before: &Before<'_>, bytes: u64) -
         stated.unwrap_or(number)
     };
     Expected {
-        l1_bytes: known(processor.l1_cache_bytes, "cache.l1d.size_bytes"),
-        l2_bytes: known(processor.l2_cache_bytes, "cache.l2.size_bytes"),
-        l1_tlb_entries: known(processor.l1_tlb_entries, "tlb.l1_data_4k.entries"),
+        l1_bytes: known(processor.size("cache.l1d"), "cache.l1d.size_bytes"),
+        l2_bytes: known(processor.size("cache.l2"), "cache.l2.size_bytes"),
+        l1_tlb_entries: known(processor.size("tlb.l1_data_4k"), "tlb.l1_data_4k.entries"),
         l1_large_tlb_entries: known(None, "tlb.l1_data_2m.entries"),
-        l2_tlb_entries: known(processor.l2_tlb_entries, "tlb.l2.entries"),
+        l2_tlb_entries: known(processor.size("tlb.l2"), "tlb.l2.entries"),
         bytes,
         is_splintered: false,
     }

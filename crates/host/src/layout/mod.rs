@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub use file::LayoutFile;
 pub use preload::{Pools, Preload};
-pub use replay::{RecordedPool, replace_advice};
+pub use replay::replace_advice;
 pub use shape::Shape;
 
 /// Size of a 2MB page in bytes.

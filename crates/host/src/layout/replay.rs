@@ -13,43 +13,38 @@ use crate::HostError;
 
 /// Memory pool of a recorded program. Its address is that of the first MADV_NOHUGEPAGE with the pool's
 /// length.
-#[derive(Clone, Debug)]
-pub struct RecordedPool<'a> {
+struct Pool<'a> {
     /// Size of the pool in bytes. No other pool of the program has the same size.
-    pub bytes: u64,
+    bytes: u64,
     /// Intervals of 2MB pages in the new layout of the pool, which replaces the recorded layout.
-    pub intervals: &'a Intervals,
-}
-
-/// Pool of a recorded program, with its address once the address is found in the recording.
-struct Found<'a> {
-    pool: RecordedPool<'a>,
+    intervals: &'a Intervals,
+    /// Address of the pool, once it is found in the recording.
     start: Option<u64>,
 }
 
-/// Copies a recording of a program and replaces the layouts of its pools.
+/// Copies a recording of a program and replaces the layouts of its pools, which have these sizes in bytes and
+/// intervals of 2MB pages.
 ///
 /// # Errors
 /// If the recording cannot be read, the copy cannot be written, or a pool is missing from the
 /// recording.
-pub fn replace_advice(
-    from: &Path,
-    to: &Path,
-    pools: Vec<RecordedPool<'_>>,
-) -> Result<(), HostError> {
-    let mut pools: Vec<_> = pools.into_iter().map(|pool| Found { pool, start: None }).collect();
+pub fn replace_advice(from: &Path, to: &Path, pools: &[(u64, Intervals)]) -> Result<(), HostError> {
+    let mut pools: Vec<_> = pools
+        .iter()
+        .map(|(bytes, intervals)| Pool { bytes: *bytes, intervals, start: None })
+        .collect();
     copy(from, to, &mut pools)?;
-    if let Some(missing) = pools.iter().find(|found| found.start.is_none()) {
+    if let Some(missing) = pools.iter().find(|pool| pool.start.is_none()) {
         return Err(HostError::Layout(format!(
             "the recording has no pool of {} MB, so its layout cannot be predicted; expected a \
              program that begins with the library for layouts in the emulator too",
-            missing.pool.bytes >> 20
+            missing.bytes >> 20
         )));
     }
     Ok(())
 }
 
-fn copy(from: &Path, to: &Path, pools: &mut [Found<'_>]) -> Result<(), TraceError> {
+fn copy(from: &Path, to: &Path, pools: &mut [Pool<'_>]) -> Result<(), TraceError> {
     let mut reader = TraceReader::open(from)?;
     let mut writer = TraceWriter::create(to, reader.trace_metadata())?;
     let mut chunk = Chunk::default();
@@ -66,21 +61,21 @@ fn copy(from: &Path, to: &Path, pools: &mut [Found<'_>]) -> Result<(), TraceErro
 
 /// Passes a recorded event to `push`, with advice about a pool replaced by advice for the new
 /// layout.
-fn replace(event: ProgramEvent, pools: &mut [Found<'_>], mut push: impl FnMut(ProgramEvent)) {
+fn replace(event: ProgramEvent, pools: &mut [Pool<'_>], mut push: impl FnMut(ProgramEvent)) {
     let ProgramEvent::Advise { start, length, advice } = event else { return push(event) };
     if !matches!(advice, Advice::HugePage | Advice::NoHugePage) {
         return push(event);
     }
     let range = start.value()..start.value().saturating_add(length);
     if advice == Advice::NoHugePage
-        && !pools.iter().any(|found| found.contains(&range))
+        && !pools.iter().any(|pool| pool.contains(&range))
         && let Some(new) =
-            pools.iter_mut().find(|found| found.start.is_none() && found.pool.bytes == length)
+            pools.iter_mut().find(|pool| pool.start.is_none() && pool.bytes == length)
     {
         new.start = Some(range.start);
     }
-    let Some(Found { pool, start: Some(first) }) =
-        pools.iter().find(|found| found.contains(&range))
+    let Some(Pool { intervals, start: Some(first), .. }) =
+        pools.iter().find(|pool| pool.contains(&range))
     else {
         return push(event);
     };
@@ -90,15 +85,15 @@ fn replace(event: ProgramEvent, pools: &mut [Found<'_>], mut push: impl FnMut(Pr
         advice,
     };
     push(advise(range.clone(), Advice::NoHugePage));
-    for part in pool.intervals.within(range.start - first..range.end - first) {
+    for part in intervals.within(range.start - first..range.end - first) {
         push(advise(part.start + first..part.end + first, Advice::HugePage));
     }
 }
 
-impl Found<'_> {
+impl Pool<'_> {
     fn contains(&self, range: &Range<u64>) -> bool {
         self.start.is_some_and(|start| {
-            start <= range.start && range.end <= start.saturating_add(self.pool.bytes)
+            start <= range.start && range.end <= start.saturating_add(self.bytes)
         })
     }
 }
@@ -116,8 +111,7 @@ mod tests {
         use Advice::{DontNeed, HugePage, NoHugePage};
         const MB: u64 = 1 << 20;
         let layouts = [Intervals::of_pages([0, 2]), Intervals::of_pages([1])];
-        let pool =
-            |bytes, intervals| Found { pool: RecordedPool { bytes, intervals }, start: None };
+        let pool = |bytes, intervals| Pool { bytes, intervals, start: None };
         let mut pools = [pool(8 * MB, &layouts[0]), pool(4 * MB, &layouts[1])];
         let mut events = Vec::new();
         for event in [

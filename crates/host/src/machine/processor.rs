@@ -24,16 +24,6 @@ pub struct Processor {
     pub name: String,
     /// Hypervisor under the processor, if it reports one.
     pub hypervisor: Hypervisor,
-    /// Number of entries of the L1 data TLB for 4KB pages.
-    pub l1_tlb_entries: Option<u64>,
-    /// Number of entries of the L2 TLB for 4KB pages.
-    pub l2_tlb_entries: Option<u64>,
-    /// Size of the L1 data cache in bytes.
-    pub l1_cache_bytes: Option<u64>,
-    /// Size of the L2 cache in bytes.
-    pub l2_cache_bytes: Option<u64>,
-    /// Size of the L3 cache in bytes.
-    pub l3_cache_bytes: Option<u64>,
     /// TLBs and caches that the processor reports.
     pub stated: Vec<Stated>,
     /// Parts of the L2 TLB that can hold 2MB and 1GB pages, as the processor reports them.
@@ -54,6 +44,12 @@ impl Processor {
             own.hypervisor = Hypervisor::of_files(std::path::Path::new("/"));
         }
         own
+    }
+
+    /// Entries of a TLB or bytes of a cache, by its section in machine files, as the processor reports them; `None`
+    /// if it does not.
+    pub fn size(&self, section: &str) -> Option<u64> {
+        self.stated.iter().find(|one| one.section == section).map(|one| one.size)
     }
 
     /// True in a virtual machine that reports a hypervisor.
@@ -120,8 +116,6 @@ impl Processor {
         let features = features.as_ref();
         let extended = cpuid.get_extended_processor_and_feature_identifiers();
         let stated = stated(reader);
-        let size =
-            |section: &str| stated.iter().find(|one| one.section == section).map(|one| one.size);
         Self {
             vendor: vendor.unwrap_or_default(),
             family: features.map_or(0, |features| features.family_id().into()),
@@ -129,11 +123,6 @@ impl Processor {
             stepping: features.map_or(0, |features| features.stepping_id().into()),
             name: name.unwrap_or_default(),
             hypervisor: Hypervisor::of_cpuid(reader),
-            l1_tlb_entries: size("tlb.l1_data_4k"),
-            l2_tlb_entries: size("tlb.l2"),
-            l1_cache_bytes: size("cache.l1d"),
-            l2_cache_bytes: size("cache.l2"),
-            l3_cache_bytes: size("cache.llc"),
             has_1g_pages: extended.map(|extended| extended.has_1gib_pages()),
             l2_parts: l2_parts(reader, &stated),
             stated,
@@ -181,11 +170,12 @@ pub(super) mod tests {
         let found = processor(b"AuthenticAMD", &leaves);
         let identity = (found.vendor.as_str(), found.family, found.model, found.is_virtual());
         assert_eq!(identity, ("AuthenticAMD", 25, 17, true));
-        assert_eq!((found.l1_tlb_entries, found.l2_tlb_entries), (Some(72), Some(3072)));
-        let caches = (found.l1_cache_bytes, found.l2_cache_bytes, found.l3_cache_bytes);
-        assert_eq!(caches, (Some(32 << 10), Some(1 << 20), None));
+        let tlbs = ["tlb.l1_data_4k", "tlb.l2"];
+        assert_eq!(tlbs.map(|tlb| found.size(tlb)), [Some(72), Some(3072)]);
+        let caches = ["cache.l1d", "cache.l2", "cache.llc"].map(|cache| found.size(cache));
+        assert_eq!(caches, [Some(32 << 10), Some(1 << 20), None]);
         let disabled = processor(b"AuthenticAMD", &[((0x8000_0006, 0), [0, 0x0c00_0200, 0, 0])]);
-        assert_eq!((disabled.l1_tlb_entries, disabled.l2_tlb_entries), (None, None));
+        assert_eq!(tlbs.map(|tlb| disabled.size(tlb)), [None, None]);
     }
 
     /// Decodes the leaves of a Zen 5, which counts entries of the L2 TLB in 32s: 4096 entries for
@@ -202,9 +192,7 @@ pub(super) mod tests {
             ]
         };
         let sizes = |found: &Processor| {
-            ["tlb.l1_data_4k", "tlb.l2", "tlb.l1_data_1g", "tlb.l2_1g"].map(|section| {
-                found.stated.iter().find(|one| one.section == section).map(|one| one.size)
-            })
+            ["tlb.l1_data_4k", "tlb.l2", "tlb.l1_data_1g", "tlb.l2_1g"].map(|tlb| found.size(tlb))
         };
         let zen5 = processor(b"AuthenticAMD", &leaves(1));
         assert_eq!((zen5.family, zen5.model), (26, 2));
@@ -243,7 +231,7 @@ pub(super) mod tests {
             ((0x18, 3), [0, 16 << 16 | 3, 128, 2 << 5 | 3]),
         ];
         let found = processor(b"GenuineIntel", &leaves);
-        assert_eq!((found.l1_tlb_entries, found.l2_tlb_entries), (Some(64), Some(2048)));
+        assert_eq!((found.size("tlb.l1_data_4k"), found.size("tlb.l2")), (Some(64), Some(2048)));
         let instructions = &found.stated.iter().find(|one| one.section == "tlb.l1_instruction_4k");
         assert_eq!(instructions.map(|one| (one.size, one.ways)), Some((128, Some(8))));
         // Ice Lake: 8 × 128 entries for 4KB and 2MB pages, and 8 × 128 for 4KB and 1GB pages.
@@ -274,9 +262,9 @@ pub(super) mod tests {
         let stated = |section: &str| found.stated.iter().find(|one| one.section == section);
         assert_eq!(stated("tlb.l2").map(|one| (one.size, one.ways)), Some((1536, Some(6))));
         assert_eq!(stated("tlb.l1_data_1g").map(|one| one.size), Some(4));
-        assert_eq!((found.l1_tlb_entries, found.l2_tlb_entries), (Some(64), Some(1536)));
+        assert_eq!((found.size("tlb.l1_data_4k"), found.size("tlb.l2")), (Some(64), Some(1536)));
         assert_eq!(parts(&found), [("tlb.l2_2m", "all".to_owned())], "1GB pages are stated apart");
         let absurd = [((0x18, 0), [0, 0xffff << 16 | 1, u32::MAX, 1 << 5 | 1])];
-        assert!(processor(b"GenuineIntel", &absurd).l1_tlb_entries.is_some());
+        assert!(processor(b"GenuineIntel", &absurd).size("tlb.l1_data_4k").is_some());
     }
 }

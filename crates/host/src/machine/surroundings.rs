@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::proc::kernel_release;
+use crate::proc::{free_memory, kernel_release};
 
 /// Version as its first two numbers, such as 6.18.
 pub type Version = (u32, u32);
@@ -46,16 +46,14 @@ pub fn numa_nodes() -> usize {
 
 /// Free memory of this machine in blocks of at least 2MB, in bytes; `None` if unknown.
 pub fn free_large_bytes() -> Option<u64> {
-    fs::read_to_string("/proc/buddyinfo").ok().map(|text| free_large(&text))
+    free_large(&fs::read_to_string("/proc/buddyinfo").ok()?)
 }
 
-/// Sum of the blocks of order 9 and above in the format of `/proc/buddyinfo`, in bytes.
-fn free_large(text: &str) -> u64 {
-    let blocks = |line: &str| -> u64 {
-        let counts = line.split_whitespace().skip(4).enumerate().skip(9);
-        counts.map(|(order, count)| count.parse().unwrap_or(0) * (4096_u64 << order)).sum()
-    };
-    text.lines().map(blocks).sum()
+/// Sum of the blocks of order 9 and above in the text of `/proc/buddyinfo`, in bytes; `None` if the text has no
+/// zones.
+fn free_large(text: &str) -> Option<u64> {
+    let blocks = free_memory(text)?.blocks;
+    Some((9..).zip(&blocks[9..]).map(|(order, blocks)| blocks * (4096 << order)).sum())
 }
 
 /// Files that a program maps, as far as its own file says, with their versions. A program written in Go is
@@ -157,8 +155,9 @@ mod tests {
     fn large_blocks_are_counted_by_order() {
         let text = "Node 0, zone      DMA      0      0      0      0      0      0      0      0      1      1      2\n\
                     Node 0, zone   Normal    100      1      1      1      1      1      1      1      1      3      5\n";
-        assert_eq!(free_large(text), (1 << 21) + 2 * (1 << 22) + 3 * (1 << 21) + 5 * (1 << 22));
-        assert_eq!(free_large(""), 0);
+        let expected = (1 << 21) + 2 * (1 << 22) + 3 * (1 << 21) + 5 * (1 << 22);
+        assert_eq!(free_large(text), Some(expected));
+        assert_eq!(free_large(""), None);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::machine::Processor;
 
 /// Numbers of result rows (a benchmark at one size, or a program) by verdict on the prediction, under one
 /// assumption about the host's page size.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Score {
     /// Name of the assumption about the host's page tables, as in tables.
     pub assumption: &'static str,
@@ -47,18 +47,7 @@ pub struct Score {
 
 impl Score {
     fn of(assumption: &Assumption, rows: &[RowOutcome], index: usize) -> Self {
-        let mut score = Self {
-            assumption: assumption.name,
-            agrees: 0,
-            same_direction: 0,
-            disagrees: 0,
-            noisy: 0,
-            no_effect: 0,
-            effect_error: None,
-            times: 0,
-            times_agree: 0,
-            time_factor: None,
-        };
+        let mut score = Self { assumption: assumption.name, ..Self::default() };
         let (mut effects, mut factors) = (Vec::new(), Vec::new());
         for row in rows {
             let predicted = &row.predicted[index];

@@ -1,6 +1,7 @@
 //! Plan of a validation: rows to measure (benchmarks at sizes around the reach of the machine's TLBs),
 //! and assumptions under which they are predicted.
 
+use perforate_config::Size;
 use perforate_sim::Machine;
 use perforate_types::PageSize;
 use serde::Serialize;
@@ -21,12 +22,7 @@ pub struct Row {
 impl Row {
     /// Name of the benchmark and its size in tables.
     pub fn name(&self) -> String {
-        let (shift, unit) = match self.bytes {
-            bytes if bytes >= 1 << 30 => (30, "G"),
-            bytes if bytes >= 1 << 20 => (20, "M"),
-            _ => (10, "K"),
-        };
-        format!("{} {}{unit}", self.benchmark, self.bytes >> shift)
+        format!("{} {}", self.benchmark, Size(self.bytes))
     }
 }
 
@@ -122,15 +118,19 @@ fn differences(machine: &Machine, processor: &Processor) -> Vec<String> {
     let (tlb, cache) = (&machine.tlb, &machine.cache);
     let llc_bytes = cache.llc.as_ref().map(|cache| cache.size_bytes);
     let compared = [
-        ("L1 TLB entries for 4KB", processor.l1_tlb_entries, Some(tlb.l1_data_4k.entries as u64)),
+        (
+            "L1 TLB entries for 4KB",
+            processor.size("tlb.l1_data_4k"),
+            Some(tlb.l1_data_4k.entries as u64),
+        ),
         (
             "L2 TLB entries for 4KB",
-            processor.l2_tlb_entries,
+            processor.size("tlb.l2"),
             Some(tlb.l2_entries(PageSize::Size4K) as u64),
         ),
-        ("bytes of L1 data cache", processor.l1_cache_bytes, Some(cache.l1d.size_bytes)),
-        ("bytes of L2 cache", processor.l2_cache_bytes, Some(cache.l2.size_bytes)),
-        ("bytes of L3 cache", processor.l3_cache_bytes, llc_bytes),
+        ("bytes of L1 data cache", processor.size("cache.l1d"), Some(cache.l1d.size_bytes)),
+        ("bytes of L2 cache", processor.size("cache.l2"), Some(cache.l2.size_bytes)),
+        ("bytes of L3 cache", processor.size("cache.llc"), llc_bytes),
     ];
     let name = &machine.name;
     let remark = |(quantity, here, file): (&str, Option<u64>, Option<u64>)| match (here?, file) {
@@ -147,6 +147,7 @@ fn differences(machine: &Machine, processor: &Processor) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::machine::Hypervisor;
+    use crate::machine::Stated;
 
     #[test]
     fn sizes_around_the_reach() {
@@ -180,17 +181,17 @@ mod tests {
 
     #[test]
     fn the_processor_chooses_the_machine() {
+        let size = |section, size| Stated { section, size, ways: None, source: "" };
         let mut processor = Processor {
             vendor: "AuthenticAMD".into(),
             family: 25,
             model: 17,
-            l2_tlb_entries: Some(3072),
-            l3_cache_bytes: Some(32 << 20),
+            stated: vec![size("tlb.l2", 3072), size("cache.llc", 32 << 20)],
             ..Processor::default()
         };
         let (found, remarks) = machine(None, &processor).unwrap();
         assert_eq!((found.name.as_str(), remarks.len()), ("zen4-genoa", 0));
-        processor.l2_tlb_entries = Some(2048);
+        processor.stated[0].size = 2048;
         let (_, remarks) = machine(None, &processor).unwrap();
         assert_eq!(remarks.len(), 1);
         assert!(remarks[0].starts_with("L2 TLB entries for 4KB: 2048 by"), "{remarks:?}");

@@ -21,7 +21,6 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -31,9 +30,8 @@ use perforate_records::{
 use perforate_sim::Progress;
 
 use crate::counters::Readings;
-use crate::machine::LargePageSettings;
+use crate::machine::{LargePageSettings, kernel_version};
 use crate::preloading::check_preloading;
-use crate::proc::kernel_release;
 use crate::program::{Killed, Limits, ProgramTime, Start};
 use crate::validate::order;
 use crate::{HostError, Reporter};
@@ -409,9 +407,7 @@ impl Measurement<'_> {
 
 /// True if this kernel has PR_THP_DISABLE_EXCEPT_ADVISED.
 fn keeps_to_advice() -> bool {
-    let release = kernel_release(Path::new("/proc"));
-    let mut numbers = release.split(['.', '-']).map(|number| number.parse::<u32>().unwrap_or(0));
-    (numbers.next(), numbers.next()) >= (Some(6), Some(18))
+    kernel_version().is_some_and(|version| version >= (6, 18))
 }
 
 /// True if a process has disabled large pages for itself, as its status shows since Linux 5.0.

@@ -5,9 +5,11 @@ use iced_x86::{
     Decoder, DecoderOptions, FlowControl, InstructionInfoFactory, Mnemonic, OpAccess, UsedMemory,
     UsedRegister,
 };
-use perforate_types::{Branch, Instruction, Operation, Register, VirtualAddress};
+use perforate_types::{
+    Branch, FLAGS, INSTRUCTION_POINTER, Instruction, Operation, Register, VirtualAddress,
+};
 
-use super::registers::{FLAGS, INSTRUCTION_POINTER, is_floating, number};
+use super::registers::{is_floating, number};
 
 /// Maximum size in bytes of one operand's access: a vector register.
 const WIDEST_ACCESS_BYTES: usize = 64;

@@ -4,4 +4,4 @@ pub mod accesses;
 pub mod blocks;
 pub mod decode;
 pub mod execution;
-pub mod registers;
+mod registers;

@@ -14,8 +14,6 @@
 
 use perforate_types::Register;
 
-pub use perforate_types::{FLAGS, INSTRUCTION_POINTER, STACK_POINTER};
-
 const GENERAL: u8 = 1;
 const VECTOR: u8 = 19;
 const FLOATING: u8 = 51;
@@ -46,6 +44,7 @@ pub(crate) fn number(register: iced_x86::Register) -> Register {
 mod tests {
     use super::*;
     use iced_x86::Register as X86;
+    use perforate_types::STACK_POINTER;
 
     #[test]
     fn every_register_has_its_number() {

@@ -5,22 +5,7 @@ use perforate_types::{Advice, Backing, Permissions, ProgramEvent, VirtualAddress
 use super::address_space::AddressSpace;
 use crate::large_mappings::{LARGE_PAGE_BYTES, is_on_large_pages};
 use crate::process_memory::PAGE_BYTES;
-
-/// Numbers of the system calls that the replay tracks (Linux on x86-64).
-pub mod number {
-    #![allow(missing_docs)]
-    pub const MMAP: u64 = 9;
-    pub const MPROTECT: u64 = 10;
-    pub const MUNMAP: u64 = 11;
-    pub const BRK: u64 = 12;
-    pub const MREMAP: u64 = 25;
-    pub const MADVISE: u64 = 28;
-    pub const SHMAT: u64 = 30;
-    pub const SHMDT: u64 = 67;
-    pub const EXECVE: u64 = 59;
-    pub const PRCTL: u64 = 157;
-    pub const EXECVEAT: u64 = 322;
-}
+use crate::system_calls::number;
 
 const PROT_READ: u64 = 1;
 const PROT_WRITE: u64 = 2;

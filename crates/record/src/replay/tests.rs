@@ -1,10 +1,10 @@
 //! Tests of the replay with hand-written records.
 
 use super::output::Limits;
-use super::syscalls::number;
 use super::*;
 use crate::instructions::blocks::dictionary_entry;
 use crate::record::{access, access_template, control};
+use crate::system_calls::number;
 use perforate_kept::{self as kept, TextHash};
 use perforate_types::{Instruction, ProcessId};
 use std::fmt::Write;

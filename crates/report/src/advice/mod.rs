@@ -35,8 +35,8 @@ fn name_of(name: &str, kind: &str, start: &str) -> String {
     }
 }
 
-/// Name of a run for readers. The row of the recommended pages says so, whatever its name; if none are recommended,
-/// that of the plan has the best larger pages.
+/// Name of a run for readers. The recommended run is marked as such. If no pages are recommended, the run of the plan
+/// is called “best larger”.
 fn run_name(run: &AdviceRun, record: &AdviceRecord) -> String {
     let is_planned = record.planned_run() == Some(run);
     match (record.verdict.recommends(), run.name.as_str()) {
@@ -62,15 +62,6 @@ pub fn more_memory(additional_bytes: f64) -> String {
         0.0 => "no more memory".to_owned(),
         size if size < 0.0 => format!("{} less", bytes(-size)),
         size => format!("{} more", bytes(size)),
-    }
-}
-
-/// Formats a page size, as in “64KB”.
-fn page_size(bytes: u64) -> String {
-    match bytes >> 10 {
-        kilobytes @ ..1024 => format!("{kilobytes}KB"),
-        kilobytes @ ..0x10_0000 => format!("{}MB", kilobytes >> 10),
-        kilobytes => format!("{}GB", kilobytes >> 20),
     }
 }
 
@@ -125,15 +116,6 @@ mod tests {
             ("/usr/lib/a.so", "file", "a.so"),
         ] {
             assert_eq!(name_of(name, kind, "0x7f00"), text);
-        }
-        for (bytes, text) in [
-            (4096, "4KB"),
-            (1023 << 10, "1023KB"),
-            (1 << 20, "1MB"),
-            (1023 << 20, "1023MB"),
-            (1 << 30, "1GB"),
-        ] {
-            assert_eq!(page_size(bytes), text);
         }
         assert_eq!(
             [0.0, -2048.0, 2048.0].map(more_memory),

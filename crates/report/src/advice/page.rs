@@ -4,11 +4,11 @@ use maud::{Markup, html};
 use perforate_records::{AdviceArea, AdvicePiece, AdvicePoint, AdviceRecord, AdviceRun};
 
 use super::{
-    SizedArea, area_name, measured, page_size, planned_pages, ranking, run_name, sentence,
-    sized_areas, thousandths,
+    SizedArea, area_name, measured, planned_pages, ranking, run_name, sentence, sized_areas,
+    thousandths,
 };
 use crate::chart::{AddressMap, Axis, Bars, Ground, Lines, MapCell, Mark, Series, broken};
-use crate::format::{bytes, compact, percent};
+use crate::format::{bytes, compact, page_size, percent};
 use crate::html::{
     Cell, Figure, Grid, Heading, Origin, Page, ReportOptions, figures, header, notes,
 };

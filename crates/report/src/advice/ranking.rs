@@ -149,23 +149,17 @@ pub(super) fn page(record: &AdviceRecord) -> Markup {
     if record.ranking.is_empty() {
         return html! {};
     }
-    let [first, second, third, fourth] = columns_of(record);
-    let heading = |column: &FigureColumn| Heading::from(column.0);
-    let cell =
-        |(_, value, format): &FigureColumn, area: &RankedMemory| Cell::value(value(area), *format);
-    let table = Grid::of(
-        &record.ranking,
-        [
-            ("area".into(), &|area: &&RankedMemory| Cell::text(&area_name(area, record))),
-            (heading(first), &|area| cell(first, area)),
-            (heading(second), &|area| cell(second, area)),
-            (heading(third), &|area| cell(third, area)),
-            (heading(fourth), &|area| cell(fourth, area)),
-            ("can have 2MB pages".into(), &|area| {
-                Cell::text(if area.is_candidate { "yes" } else { "no" })
-            }),
-        ],
-    );
+    let figures = columns_of(record);
+    let headings = figures.iter().map(|column| column.0);
+    let head = ["area"].into_iter().chain(headings).chain(["can have 2MB pages"]);
+    let row = |area: &RankedMemory| {
+        let figures = figures.iter().map(|(_, value, format)| Cell::value(value(area), *format));
+        let can = Cell::text(if area.is_candidate { "yes" } else { "no" });
+        let name = Cell::text(&area_name(area, record));
+        [name].into_iter().chain(figures).chain([can]).collect()
+    };
+    let rows = record.ranking.iter().map(row).collect();
+    let table = Grid { head: head.map(Heading::from).collect(), rows };
     html! {
         p.lead { (lead(record)) }
         (table.scrolling("Memory by rank", "main"))

@@ -6,8 +6,8 @@ use perforate_records::{
     AdviceRecord, AdviceRun, AdviceVerdict, EvidenceKind, LEAST_ACCESSES, SpeedRecord,
 };
 
-use super::{measured_verdict, more_memory, page_size, planned_pages, ranking};
-use crate::format::{bytes, counted, exact, percent, unsigned_zero};
+use super::{measured_verdict, more_memory, planned_pages, ranking};
+use crate::format::{bytes, capital, counted, exact, page_size, percent, unsigned_zero};
 
 /// Size of the large pages of `madvise` in bytes.
 const LARGE_BYTES: u64 = 2 << 20;
@@ -98,14 +98,10 @@ fn simulated_verdict(record: &AdviceRecord) -> String {
 /// pages that memory lacks, a better size, and what the kernel's work changes. Empty if there is none of that.
 pub(super) fn cautions(record: &AdviceRecord) -> String {
     let planned = planned_pages(record);
-    let failure = record.failure.as_ref().map(|failure| {
-        let mut letters = failure.chars();
-        let first = letters.next().map(char::to_uppercase).into_iter().flatten();
-        format!(
-            "{}: the advice is for what it did until then.",
-            first.chain(letters).collect::<String>()
-        )
-    });
+    let failure = record
+        .failure
+        .as_ref()
+        .map(|failure| format!("{}: the advice is for what it did until then.", capital(failure)));
     let is_timed = record.gain.is_some();
     let share = record.first_touch_share.filter(|share| is_timed && *share > MOSTLY_FIRST_TOUCHES);
     let once = share.map(|share| {

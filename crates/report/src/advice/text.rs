@@ -3,10 +3,9 @@
 use perforate_records::{AdviceArea, AdvicePoint, AdviceRecord, AdviceRun};
 
 use super::{
-    SizedArea, area_name, page_size, planned_pages, ranking, run_name, sentence, sized_areas,
-    thousandths,
+    SizedArea, area_name, planned_pages, ranking, run_name, sentence, sized_areas, thousandths,
 };
-use crate::format::{MISSING, bytes, compact, percent};
+use crate::format::{MISSING, bytes, compact, page_size, percent};
 use crate::text::{Column, columns, cut, rows, wrapped};
 
 /// Largest number of areas in the table.

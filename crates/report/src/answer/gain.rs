@@ -14,7 +14,8 @@ pub(super) struct Gain {
     pub(super) speed: Interval,
     /// Speed relative to the reference with the kernel's work included; `None` if unknown.
     pub(super) with_work: Option<f64>,
-    /// True if the scheme translates as the reference does, so that the speed is none of translation.
+    /// True if the scheme's translation counters equal those of the reference, so that a difference in speed has another
+    /// cause.
     pub(super) is_alike: bool,
     /// Indices in the comparison of other schemes whose speed cannot be distinguished from this scheme's.
     pub(super) as_fast: Vec<usize>,

@@ -42,8 +42,7 @@ impl Sentence {
     /// Capitalises the first letter of the sentence, unless it begins with a name.
     fn capital(mut self) -> Self {
         if let Some(Piece::Plain(text)) = self.0.first_mut() {
-            let rest = text.split_off(text.chars().next().map_or(0, char::len_utf8));
-            *text = text.to_uppercase() + &rest;
+            *text = format::capital(text);
         }
         self
     }

@@ -174,9 +174,7 @@ impl Lines<'_> {
             "layer": layers,
         })
     }
-}
 
-impl Lines<'_> {
     /// Returns groups of labels whose curves coincide, so that a reader sees only one curve of each group.
     fn coinciding(&self) -> Vec<Vec<&str>> {
         let height = self.range.1 - self.range.0;

@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use perforate_records::{ClaimKind, ClaimRecord, ExperimentRecord, Show, UnstatedRange, word};
+use perforate_records::{ClaimKind, ClaimRecord, ExperimentRecord, Show, UnstatedRange};
 use perforate_types::counted;
 
-use super::claim::{claimed, interval_text, ours_text, paper_text};
+use super::claim::{claimed, interval_text, look, ours_text, paper_text};
 use super::show::Written;
 use super::verdicts;
 use crate::chart::{Axis, Dots, Mark, Scatter, broken};
@@ -109,11 +109,6 @@ pub(super) fn over_published(results: &[ExperimentRecord]) -> Vec<Figure> {
         .collect()
 }
 
-/// True if [`over_published`] has a chart.
-pub(super) fn has_over_published(results: &[ExperimentRecord]) -> bool {
-    SHOWS.iter().any(|(show, _)| published(results, *show).len() >= FEWEST_POINTS)
-}
-
 /// Claims of all experiments in this notation that are published as one number; bounds have no value to be
 /// equal to.
 fn published(results: &[ExperimentRecord], show: Show) -> Vec<&ClaimRecord> {
@@ -137,7 +132,7 @@ fn scatter(claims: &[&ClaimRecord], show: Show, name: &str) -> Figure {
     let is_logarithmic = show == Show::Number && claims.iter().all(is_positive);
     let marks = claims.iter().map(|claim| Mark {
         x: claim.paper.map(|paper| show.shown(paper)),
-        series: word(claim.verdict).replace('_', " "),
+        series: look(claim.verdict).0.into(),
         brief: paper_text(claim),
         ..mark(claim, format!("{} {}", claim.id, claim.statement))
     });

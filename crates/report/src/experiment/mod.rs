@@ -57,23 +57,17 @@ fn place_label<'a>(result: &'a ExperimentRecord, name: &'a str) -> &'a str {
     place.map_or(name, |place| &place.1)
 }
 
-/// Returns the number of points at which the closed form agrees with the Monte Carlo estimate, and the number
-/// of points that have both.
-fn agreement(result: &ExperimentRecord) -> (usize, usize) {
-    let points = result.curves.iter().flat_map(|curve| &curve.points);
-    let both: Vec<bool> = points.filter_map(|point| point.drawn?.agrees).collect();
-    (both.iter().filter(|&&agrees| agrees).count(), both.len())
-}
-
 /// Returns a sentence on the agreement of closed forms with Monte Carlo estimates; `None` if no point has
 /// both.
 fn agreement_text(result: &ExperimentRecord) -> Option<String> {
-    let (agreeing, all) = agreement(result);
-    (all > 0).then(|| {
+    let points = result.curves.iter().flat_map(|curve| &curve.points);
+    let agreed: Vec<bool> = points.filter_map(|point| point.drawn?.agrees).collect();
+    let agreeing = agreed.iter().filter(|agrees| **agrees).count();
+    (!agreed.is_empty()).then(|| {
         format!(
             "Monte Carlo agrees with the closed form at {agreeing} of {} (within twice the 95 % \
              interval).",
-            counted(all, "point")
+            counted(agreed.len(), "point")
         )
     })
 }

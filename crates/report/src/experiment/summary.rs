@@ -24,7 +24,11 @@ pub(super) fn sections(results: &[ExperimentRecord]) -> Vec<(&'static str, &'sta
     let all = [
         (claims(results).next().is_some(), "claims", "Claims"),
         (results.len() > 1 && claims(results).next().is_some(), "all-claims", "All claims"),
-        (compared::has_over_published(results), "over-published", "Ours over the published values"),
+        (
+            !compared::over_published(results).is_empty(),
+            "over-published",
+            "Ours over the published values",
+        ),
         (has(Verdict::NotReproduced), "not-reproduced", "Not reproduced, and why"),
         (has(Verdict::SameDirection), "same-direction", "Same direction only"),
         (has_stand_ins, "stand-ins", "Stand-ins"),

@@ -1,24 +1,27 @@
 //! Chart of verdicts by paper, the first chart on a page of several experiments.
 
-use perforate_records::ExperimentRecord;
+use perforate_records::{ExperimentRecord, Verdict};
 
+use super::claim::look;
 use super::tally::{PaperTally, Tally, papers};
 use crate::chart::{Axis, Mark, Series, Stacks, broken};
-use crate::html::{Cell, Figure, Grid, headings};
+use crate::html::{Cell, Figure, Grid, Heading};
 
-/// A verdict: its name, its colour in the palette, and the function that returns its number of claims.
-type Kind = (&'static str, &'static str, fn(&Tally) -> usize);
+/// A verdict, and the function that returns its number of claims.
+type Kind = (Verdict, fn(&Tally) -> usize);
 
 const KINDS: [Kind; 3] = [
-    ("reproduced", "perforated", |tally| tally.reproduced),
-    ("same direction", "bitmap", |tally| tally.same_direction),
-    ("not reproduced", "hole", |tally| tally.not_reproduced),
+    (Verdict::Reproduced, |tally| tally.reproduced),
+    (Verdict::SameDirection, |tally| tally.same_direction),
+    (Verdict::NotReproduced, |tally| tally.not_reproduced),
 ];
 
 /// Returns a series for each verdict.
 pub(super) fn series() -> Vec<Series> {
-    let series =
-        |(label, colour, _): &Kind| Series { label: (*label).into(), colour, ..Series::default() };
+    let series = |(verdict, _): &Kind| {
+        let (label, _, colour) = look(*verdict);
+        Series { label: label.into(), colour, ..Series::default() }
+    };
     KINDS.iter().map(series).collect()
 }
 
@@ -27,9 +30,9 @@ pub(super) fn series() -> Vec<Series> {
 pub(super) fn figure(results: &[ExperimentRecord]) -> Option<Figure> {
     let papers = papers(results);
     let marks = papers.iter().flat_map(|paper| {
-        KINDS.map(|(label, _, count)| Mark {
+        KINDS.map(|(verdict, count)| Mark {
             place: broken(&paper.name),
-            series: label.into(),
+            series: look(verdict).0.into(),
             value: Some(count(&paper.tally) as f64),
             text: count(&paper.tally).to_string(),
             ..Mark::default()
@@ -45,9 +48,10 @@ pub(super) fn figure(results: &[ExperimentRecord]) -> Option<Figure> {
     let mut chart = chart.spec();
     chart["height"] = (44 * papers.len()).into();
     let row = |paper: &PaperTally| {
-        let counts = KINDS.iter().map(|(_, _, count)| Cell::count(count(&paper.tally) as u64));
+        let counts = KINDS.iter().map(|(_, count)| Cell::count(count(&paper.tally) as u64));
         std::iter::once(Cell::text(&paper.name)).chain(counts).collect()
     };
+    let head = ["paper"].into_iter().chain(KINDS.map(|(verdict, _)| look(verdict).0));
     (!papers.is_empty()).then(|| Figure {
         id: "verdicts".into(),
         name: "verdicts by paper".into(),
@@ -55,7 +59,7 @@ pub(super) fn figure(results: &[ExperimentRecord]) -> Option<Figure> {
         caption: "Claims by paper. A number is reproduced where ours, or its interval, is within its tolerance.".into(),
         chart,
         data: Grid {
-            head: headings(["paper", "reproduced", "same direction", "not reproduced"]),
+            head: head.map(Heading::from).collect(),
             rows: papers.iter().map(row).collect(),
         },
     })

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 use crate::chart::{Heat, HeatCell};
 use crate::comparison::{Comparison, Spread};
-use crate::format::MISSING;
+use crate::format::{MISSING, capital};
 use crate::html::{Cell, Figure, Grid, Page, figures};
 use crate::matrix::{Matrix, NATIVE, Pairs, matrices as all_matrices};
 
@@ -60,12 +60,6 @@ fn figure(matrix: &Matrix, comparison: &Comparison<'_>, pairs: &Pairs<'_>, id: &
         data: data(matrix, pairs, &columns),
         title,
     }
-}
-
-fn capital(text: &str) -> String {
-    let mut characters = text.chars();
-    let first = characters.next().map(|first| first.to_uppercase().to_string());
-    format!("{}{}", first.unwrap_or_default(), characters.as_str())
 }
 
 /// Returns a data table with a row for each cell of the heat map, so that saved files can be used directly.

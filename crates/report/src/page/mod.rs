@@ -17,7 +17,7 @@ use perforate_types::counted;
 
 use crate::ReportError;
 use crate::answer::{answer, headline};
-use crate::comparison::{Comparison, SchemeRuns, comparisons};
+use crate::comparison::{Comparison, MOST_COLUMNS, SchemeRuns, comparisons};
 use crate::format::compact;
 use crate::html::{
     Cell, Grid, Heading, Origin, Page, ReportOptions, all, figures as beside, header, notes,
@@ -115,7 +115,7 @@ fn headlines(found: &[Comparison<'_>]) -> Markup {
         ul.headlines {
             @for (index, comparison) in found.iter().enumerate() {
                 li {
-                    a href={ "#c" (index) } { (name(comparison)) }
+                    a href={ "#c" (index) } { (comparison.name()) }
                     (headline(comparison).markup())
                 }
             }
@@ -145,12 +145,6 @@ fn first_chart(comparison: &Comparison<'_>, id: &str, page: &mut Page) -> Markup
     html! { @if let Some(figure) = figure { div.first { (figure.place(page)) } } }
 }
 
-fn name(comparison: &Comparison<'_>) -> String {
-    let parts = [comparison.workload, comparison.machine, comparison.difference.as_str()];
-    let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-    parts.join(" · ")
-}
-
 /// Returns the heading of the section after the first chart: `Why`, or `Summary` for runs without timing,
 /// whose speeds are unknown.
 fn heading(comparison: &Comparison<'_>) -> &'static str {
@@ -163,7 +157,7 @@ fn section(comparison: &Comparison<'_>, id: &str, is_only: bool, page: &mut Page
     let why: Vec<_> = why::figure(comparison, id).into_iter().chain(time).collect();
     html! {
         section.comparison id=(id) {
-            h2 id={ (id) "-summary" } { @if is_only { (heading(comparison)) } @else { (name(comparison)) } }
+            h2 id={ (id) "-summary" } { @if is_only { (heading(comparison)) } @else { (comparison.name()) } }
             @if !is_only { (short_answer(comparison)) (first_chart(comparison, id, page)) }
             @if !why.is_empty() { (beside(why, page)) }
             (full_answer(comparison))
@@ -218,10 +212,6 @@ fn about(comparison: &Comparison<'_>) -> Markup {
         }
     }
 }
-
-/// Maximum number of schemes for a table with a column for each scheme; if there are more, each scheme has a
-/// row.
-const MOST_COLUMNS: usize = 6;
 
 /// Returns the table of main figures. Schemes are columns, or compact rows if there are many.
 fn main_table(comparison: &Comparison<'_>) -> Markup {

@@ -93,7 +93,7 @@ fn speeds<'a>(comparison: &'a Comparison<'a>) -> (Quantity, Vec<Bar<'a>>) {
     let reference = comparison.reference;
     let bar = |(index, scheme)| Bar {
         scheme,
-        value: comparison.relative_ipc(index, reference),
+        value: comparison.relative(index, reference, |run| run.ipc),
         half: comparison
             .speed(index, reference)
             .filter(|_| index != reference)

@@ -5,9 +5,12 @@ use perforate_types::counted;
 
 use super::{Section, Value, count};
 use crate::format::bytes;
+use crate::text::end_of;
 
 /// Maximum number of memory mappings that are listed; further mappings are added up.
 const MOST_AREAS: usize = 24;
+/// Maximum number of characters of a mapping's name.
+const MOST_NAME: usize = 36;
 
 pub(super) fn title(record: &ProcessRecord) -> String {
     format!(
@@ -47,7 +50,7 @@ fn areas(record: &ProcessRecord) -> Section {
         ]
     };
     for area in order.iter().take(MOST_AREAS) {
-        let name = end_of(&area.name);
+        let name = end_of(&area.name, MOST_NAME);
         section.rows.push(row(&area.totals, &area.start, &area.permissions, &name));
     }
     if let Some(rest) = order.get(MOST_AREAS..).filter(|rest| !rest.is_empty()) {
@@ -125,26 +128,4 @@ fn order_of(label: &str) -> (u64, String) {
         _ => 30,
     };
     (digits.parse::<u64>().unwrap_or(u64::MAX >> 31) << shift, label.to_owned())
-}
-
-/// Returns the name of a mapping, shortened to its last characters if it is long.
-fn end_of(name: &str) -> String {
-    const MOST: usize = 36;
-    match name.chars().count().checked_sub(MOST) {
-        None | Some(0) => name.to_owned(),
-        Some(more) => std::iter::once('…').chain(name.chars().skip(more + 1)).collect(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_names_lose_their_beginning() {
-        assert_eq!(end_of("/usr/bin/bash"), "/usr/bin/bash");
-        let name: String = ('a'..='z').chain('0'..='9').collect();
-        assert_eq!(end_of(&name), name);
-        assert_eq!(end_of(&format!("/{name}")), format!("…{}", &name[1..]));
-    }
 }

@@ -4,12 +4,12 @@ use perforate_records::{RunResult, Vocabulary};
 
 use super::{Column, blocks, cut, folded, matrices, wrapped};
 use crate::answer::answer;
-use crate::comparison::{Comparison, comparisons};
+use crate::comparison::{Comparison, MOST_COLUMNS, comparisons};
 use crate::format::MISSING;
 use crate::matrix::Pairs;
 use crate::metric::{Metric, metrics};
 use crate::sampled::{self, SampledRow};
-use crate::threads::{MOST_ROWS, ThreadRows};
+use crate::threads::{FIGURES, Figure, MOST_ROWS, ThreadRows};
 
 /// Least width of the output in characters; narrower terminals are treated as this wide.
 const LEAST_COLUMNS: usize = 40;
@@ -22,10 +22,6 @@ pub enum Rows {
     /// Rows for all figures: registered counters, and those that the report computes.
     All,
 }
-
-/// Maximum number of schemes for a table with a column for each scheme; if there are more, each scheme has a
-/// row.
-const MOST_COLUMNS: usize = 6;
 
 /// Returns the results as text, at most `columns` characters wide: the answer, then a table with a
 /// row for each figure and a column for each scheme. With more than six schemes, the table of main
@@ -62,11 +58,11 @@ fn threads(comparison: &Comparison<'_>, columns: usize, most: usize) -> String {
         let about = format!("{} hardware threads; --all prints what each did", threads.most());
         return format!("\n{}", wrapped("", &about, columns));
     }
-    let names = threads.rows.iter().map(|row| format!("{}  {}", row.scheme, row.thread));
-    let column = |(figure, heading): (usize, &&str)| {
-        Column::numbers(heading, threads.rows.iter().map(|row| row.text(figure)).collect())
+    let names = threads.0.iter().map(|row| format!("{}  {}", row.scheme, row.thread));
+    let column = |(figure, (heading, ..)): (usize, &Figure)| {
+        Column::numbers(heading, threads.0.iter().map(|row| row.text(figure)).collect())
     };
-    let figures: Vec<Column> = threads.headings.iter().enumerate().map(column).collect();
+    let figures: Vec<Column> = FIGURES.iter().enumerate().map(column).collect();
     format!("\n{}", blocks(&Column::texts("", names.collect()), &figures, columns).join("\n"))
 }
 

@@ -160,6 +160,14 @@ pub(crate) fn folded(text: &str, width: usize) -> String {
     textwrap::fill(&words.join(" "), options) + "\n"
 }
 
+/// Shortens a name to its last characters if it has more than `most`.
+pub fn end_of(name: &str, most: usize) -> String {
+    match name.chars().count().checked_sub(most) {
+        None | Some(0) => name.to_owned(),
+        Some(more) => std::iter::once('…').chain(name.chars().skip(more + 1)).collect(),
+    }
+}
+
 /// Shortens a text to `width` terminal columns.
 pub fn cut(text: &str, width: usize) -> String {
     match text.width() > width {
@@ -174,6 +182,12 @@ pub fn cut(text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_names_lose_their_beginning() {
+        let end = |name: &str| end_of(name, 5);
+        assert_eq!(["", "abc", "abcde", "/abcde"].map(end), ["", "abc", "abcde", "…bcde"]);
+    }
 
     #[test]
     fn long_texts_are_wrapped_and_indented() {

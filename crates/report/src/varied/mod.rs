@@ -13,7 +13,8 @@ use crate::chart::{Axis, Bars, Ground, Lines, Mark, Series, broken};
 use crate::comparison::{Comparison, SchemeRuns, Spread, comparisons};
 use crate::format::{self, MISSING};
 use crate::html::{Cell, Figure, Grid, Heading, Page};
-use crate::metric::per_kilo_instruction;
+use crate::ids;
+use crate::metric::{ipc_of_whole_run, per_kilo_instruction};
 use crate::palette;
 use crate::text::{Column, blocks, columns, wrapped};
 use sentence::sentences;
@@ -48,10 +49,9 @@ struct Quantity {
 
 impl Quantity {
     const SPEED: Self = Self { label: "IPC", of: |run| run.ipc };
-    const WITH_WORK: Self =
-        Self { label: "IPC with OS work", of: |run| run.counter("whole_run_ipc") };
+    const WITH_WORK: Self = Self { label: "IPC with OS work", of: ipc_of_whole_run };
     const WALKS: Self =
-        Self { label: "walks/1000 instructions", of: |run| per_kilo_instruction(run, "walks") };
+        Self { label: "walks/1000 instructions", of: |run| per_kilo_instruction(run, ids::WALKS) };
 
     fn is_speed(self) -> bool {
         self.label == Self::SPEED.label
@@ -385,7 +385,7 @@ fn ratio(runs: &SchemeRuns<'_>, base: &SchemeRuns<'_>, quantity: Quantity) -> Op
 const KEY_WIDTH: usize = 20;
 
 /// Returns the distinct items, in order of first occurrence.
-fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
+pub(crate) fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     let mut found = Vec::new();
     for one in all {
         if !found.contains(&one) {

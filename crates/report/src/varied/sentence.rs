@@ -129,12 +129,7 @@ const ALIKE: f64 = 0.002;
 
 /// Capitalises the first letter of a sentence, unless the sentence begins with the option's name, `key`.
 fn capital(text: &str, key: &str) -> String {
-    match text.chars().next() {
-        Some(first) if !text.starts_with(key) => {
-            first.to_uppercase().chain(text.chars().skip(1)).collect()
-        }
-        _ => text.to_owned(),
-    }
+    if text.starts_with(key) { text.to_owned() } else { format::capital(text) }
 }
 
 /// Results of one scheme over the values of the first option. Numeric values are sorted.

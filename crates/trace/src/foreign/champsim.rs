@@ -22,6 +22,8 @@ use perforate_types::{
 
 use super::foreign_source::{Format, Input, NO_EVENTS, SwitchTracker};
 use super::formats::TraceFormat;
+use crate::format::header::field;
+use crate::source::Truncation;
 use crate::{SourceMetadata, TraceError};
 
 /// ChampSim's and Perforate's numbers of the stack pointer, the flags and the instruction pointer.
@@ -241,7 +243,11 @@ impl Format for ChampSim {
         }
     }
 
-    fn fill(&mut self, chunk: &mut Chunk, at_most: usize) -> Result<(), TraceError> {
+    fn fill(
+        &mut self,
+        chunk: &mut Chunk,
+        at_most: usize,
+    ) -> Result<Option<Truncation>, TraceError> {
         let start = self.input.offset;
         let record_bytes = self.layout.bytes;
         self.buffer.resize(at_most * record_bytes, 0);
@@ -268,12 +274,12 @@ impl Format for ChampSim {
                 damaged(&self.input, first + place, problem, "0 or 1")
             })?;
         }
-        Ok(())
+        Ok(None)
     }
 }
 
 fn word(record: &[u8], place: usize) -> u64 {
-    u64::from_le_bytes(record[place..place + 8].try_into().expect("eight bytes"))
+    u64::from_le_bytes(field(record, place))
 }
 
 /// Decodes one record and appends its instruction to `chunk`. Fails with the offset and value of an invalid

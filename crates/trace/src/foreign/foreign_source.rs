@@ -317,14 +317,11 @@ pub(super) trait Format: Send + 'static {
     /// Metadata that the format provides. The caller fills in the name.
     fn metadata(&self) -> SourceMetadata;
 
-    /// Appends up to `at_most` instructions to an empty chunk. Appends none at the end of the trace.
-    fn fill(&mut self, chunk: &mut Chunk, at_most: usize) -> Result<(), TraceError>;
-
-    /// Returns the point at which the file is cut off, once `fill` has read that far; later calls return
-    /// `None`. Its number of instructions counts from the start of the chunk.
-    fn take_truncation(&mut self) -> Option<Truncation> {
-        None
-    }
+    /// Appends up to `at_most` instructions to an empty chunk. Appends none at the end of the trace. Returns the
+    /// point at which the file is cut off, if it was read that far; its number of instructions counts from the
+    /// start of the chunk.
+    fn fill(&mut self, chunk: &mut Chunk, at_most: usize)
+    -> Result<Option<Truncation>, TraceError>;
 }
 
 /// Adapter that makes a [`Source`] of a reader of a foreign format.
@@ -346,8 +343,7 @@ impl<F: Format> ForeignSource<F> {
     }
 
     fn fill(&mut self, chunk: &mut Chunk, at_most: usize) -> Result<bool, TraceError> {
-        self.format.fill(chunk, at_most)?;
-        if let Some(found) = self.format.take_truncation() {
+        if let Some(found) = self.format.fill(chunk, at_most)? {
             let instructions = self.instructions + found.instructions;
             self.truncation.get_or_insert(Truncation { instructions, ..found });
         }

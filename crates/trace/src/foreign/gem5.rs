@@ -184,7 +184,11 @@ impl Format for Gem5 {
         }
     }
 
-    fn fill(&mut self, chunk: &mut Chunk, at_most: usize) -> Result<(), TraceError> {
+    fn fill(
+        &mut self,
+        chunk: &mut Chunk,
+        at_most: usize,
+    ) -> Result<Option<Truncation>, TraceError> {
         while chunk.instructions.len() < at_most {
             let offset = self.window.offset();
             let wrong = |trace: &Self, problem: String, expected: &str| {
@@ -228,10 +232,6 @@ impl Format for Gem5 {
             let access = MemoryAccess { address, size, kind };
             chunk.push(Instruction { ip, ..Instruction::default() }, &[access]);
         }
-        Ok(())
-    }
-
-    fn take_truncation(&mut self) -> Option<Truncation> {
-        self.truncation.take()
+        Ok(self.truncation.take())
     }
 }

@@ -6,6 +6,7 @@
 use perforate_types::{AccessKind, Chunk, Instruction, MemoryAccess, VirtualAddress};
 
 use super::foreign_source::{Format, Input, Lines, NO_EVENTS, Pending, quote};
+use super::formats::TraceFormat;
 use crate::source::Truncation;
 use crate::{SourceMetadata, TraceError};
 
@@ -60,13 +61,11 @@ fn parse(line: &[u8]) -> Option<Line> {
 pub(super) struct Lackey {
     lines: Lines,
     pending: Pending,
-    truncation: Option<Truncation>,
 }
 
 impl Lackey {
     pub(super) fn new(input: Input) -> Self {
-        let lines = Lines::new(input, EXPECTED);
-        Self { lines, pending: Pending::default(), truncation: None }
+        Self { lines: Lines::new(input, EXPECTED), pending: Pending::default() }
     }
 
     /// Reads the next line of lackey's output; `None` at the end.
@@ -89,7 +88,7 @@ impl Lackey {
 impl Format for Lackey {
     fn metadata(&self) -> SourceMetadata {
         SourceMetadata {
-            format: "lackey",
+            format: TraceFormat::Lackey.name(),
             assumptions: vec![
                 "registers and branches are not recorded; no dependencies assumed".to_owned(),
                 "operations are not recorded; all counted as integer".to_owned(),
@@ -99,7 +98,11 @@ impl Format for Lackey {
         }
     }
 
-    fn fill(&mut self, chunk: &mut Chunk, at_most: usize) -> Result<(), TraceError> {
+    fn fill(
+        &mut self,
+        chunk: &mut Chunk,
+        at_most: usize,
+    ) -> Result<Option<Truncation>, TraceError> {
         while chunk.instructions.len() < at_most {
             match self.next_line()? {
                 Some(Line::Instruction { ip, length }) => {
@@ -117,16 +120,12 @@ impl Format for Lackey {
                 Some(Line::Ignored) => {}
                 None => {
                     // The end of the file may have cut the pending instruction's accesses short.
-                    self.truncation = self.lines.take_truncation(chunk.instructions.len());
+                    let truncation = self.lines.take_truncation(chunk.instructions.len());
                     self.pending.complete(chunk);
-                    break;
+                    return Ok(truncation);
                 }
             }
         }
-        Ok(())
-    }
-
-    fn take_truncation(&mut self) -> Option<Truncation> {
-        self.truncation.take()
+        Ok(None)
     }
 }

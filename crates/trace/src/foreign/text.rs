@@ -161,7 +161,6 @@ pub(super) struct Text {
     has_line: bool,
     running: SwitchTracker,
     any: bool,
-    truncation: Option<Truncation>,
 }
 
 impl Text {
@@ -173,7 +172,6 @@ impl Text {
             has_line: false,
             running: SwitchTracker::default(),
             any: false,
-            truncation: None,
         }
     }
 
@@ -244,7 +242,11 @@ impl Format for Text {
         }
     }
 
-    fn fill(&mut self, chunk: &mut Chunk, at_most: usize) -> Result<(), TraceError> {
+    fn fill(
+        &mut self,
+        chunk: &mut Chunk,
+        at_most: usize,
+    ) -> Result<Option<Truncation>, TraceError> {
         while chunk.instructions.len() < at_most {
             match self.next_line()? {
                 Some(Line::Entry { kind, address, size, pid, ip }) => {
@@ -267,16 +269,12 @@ impl Format for Text {
                 Some(Line::Ignored) => {}
                 None => {
                     // The end of the file may have cut the pending instruction short.
-                    self.truncation = self.lines.take_truncation(chunk.instructions.len());
+                    let truncation = self.lines.take_truncation(chunk.instructions.len());
                     self.pending.complete(chunk);
-                    break;
+                    return Ok(truncation);
                 }
             }
         }
-        Ok(())
-    }
-
-    fn take_truncation(&mut self) -> Option<Truncation> {
-        self.truncation.take()
+        Ok(None)
     }
 }

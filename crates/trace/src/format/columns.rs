@@ -128,6 +128,14 @@ impl Unpacker {
         if frames.is_empty() { Ok(()) } else { Err(problem("bytes after the last column", "none")) }
     }
 
+    /// Unpacks a payload of one column.
+    pub(crate) fn unpack_one(&mut self, payload: &[u8]) -> Result<Column, Problem> {
+        let mut columns = [Column::default()];
+        self.unpack(payload, &mut columns)?;
+        let [column] = columns;
+        Ok(column)
+    }
+
     fn unpack_column(
         &mut self,
         frame: &[u8],

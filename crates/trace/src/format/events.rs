@@ -3,7 +3,7 @@
 
 use perforate_types::ProgramEvent;
 
-use super::columns::{Column, Packer, Unpacker};
+use super::columns::{Packer, Unpacker};
 use super::header::{Problem, problem};
 use super::{MAX_EVENTS_BYTES, MAX_NAME_BYTES, MAX_PHASE_FIGURES};
 
@@ -57,14 +57,13 @@ pub(crate) fn decode(
     earliest: u64,
     unpacker: &mut Unpacker,
 ) -> Result<Vec<PositionedEvent>, Problem> {
-    let mut columns = [Column::default()];
-    unpacker.unpack(payload, &mut columns)?;
-    let length = columns[0].rest().len();
+    let column = unpacker.unpack_one(payload)?;
+    let length = column.rest().len();
     if length > MAX_EVENTS_BYTES {
         let found = format!("events of {length} bytes");
         return Err(problem(found, format!("at most {MAX_EVENTS_BYTES} in a chunk")));
     }
-    let events: Vec<PositionedEvent> = serde_json::from_slice(columns[0].rest())
+    let events: Vec<PositionedEvent> = serde_json::from_slice(column.rest())
         .map_err(|error| problem(format!("events that cannot be read ({error})"), "valid JSON"))?;
     if events.len() != count as usize {
         let found = format!("{} events", events.len());

@@ -3,7 +3,7 @@
 use std::io::{self, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use super::columns::{Column, Unpacker};
+use super::columns::Unpacker;
 use super::header::{HEADER_BYTES, Header, Kind, Problem, field, problem};
 use super::index::{self, Place};
 use super::{MAX_METADATA_BYTES, PREAMBLE_BYTES, SIGNATURE, TraceMetadata, VERSION, VERSIONS};
@@ -137,14 +137,13 @@ impl TraceFile {
         let wrong = |problem: Problem| {
             TraceError::damaged(&self.path, place.offset, problem.found, problem.expected)
         };
-        let mut columns = [Column::default()];
-        unpacker.unpack(&payload, &mut columns).map_err(wrong)?;
-        let length = columns[0].rest().len();
+        let column = unpacker.unpack_one(&payload).map_err(wrong)?;
+        let length = column.rest().len();
         if length > MAX_METADATA_BYTES {
             let found = format!("metadata of {length} bytes");
             return Err(wrong(problem(found, format!("at most {MAX_METADATA_BYTES}"))));
         }
-        serde_json::from_slice(columns[0].rest())
+        serde_json::from_slice(column.rest())
             .map_err(|error| wrong(problem(format!("metadata: {error}"), "valid JSON")))
     }
 

@@ -37,13 +37,11 @@ pub(crate) fn decode(
     end: u64,
     unpacker: &mut Unpacker,
 ) -> Result<Vec<Place>, Problem> {
-    let mut columns = [Column::default()];
-    unpacker.unpack(payload, &mut columns)?;
-    let column = &mut columns[0];
+    let mut column = unpacker.unpack_one(payload)?;
     let mut places = Vec::new();
     let mut offset = PREAMBLE_BYTES;
     for number in 0..count {
-        let place = decode_place(column, offset)
+        let place = decode_place(&mut column, offset)
             .ok_or_else(|| problem(format!("index entry {number} is impossible"), "a chunk"))?;
         offset = place.end();
         if offset > end {

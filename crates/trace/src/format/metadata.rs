@@ -38,10 +38,6 @@ impl fmt::Display for StoppedBy {
     }
 }
 
-fn is_zero(count: &u64) -> bool {
-    *count == 0
-}
-
 /// Metadata of a trace file, stored as JSON in its first chunk. A second metadata chunk before the
 /// index replaces the first, with values known only at the end. Unknown keys of later versions are
 /// ignored; absent keys have their defaults.
@@ -71,7 +67,7 @@ pub struct TraceMetadata {
     pub failure: Option<String>,
     /// Number of accesses to memory whose mapping the recorder did not see. A simulated kernel refuses
     /// them.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "crate::source::is_zero")]
     pub accesses_unmapped: u64,
     /// True if the trace contains events that map and unmap memory.
     pub has_events: bool,

@@ -14,6 +14,7 @@ use super::index::Place;
 use super::instructions::Decoder;
 use super::{MAX_CHUNK_EVENTS, MAX_EVENTS_IN_A_ROW, MAX_GAPS, MAX_WAITING_EVENTS, TraceMetadata};
 use crate::content::Content;
+use crate::foreign::TraceFormat;
 use crate::source::{ALL_MAKE_ADDRESSES, CHUNK_INSTRUCTIONS, Source, SourceMetadata, Truncation};
 use crate::{TraceError, source::file_name};
 
@@ -79,20 +80,18 @@ impl TraceReader {
         let metadata = &file.metadata;
         let source_metadata = SourceMetadata {
             name: file_name(path),
-            format: "perforate",
+            format: TraceFormat::Perforate.name(),
             instructions: Some(file.instructions),
             has_events: metadata.has_events,
             has_dependencies: metadata.has_dependencies,
             has_branches: metadata.has_branches,
-            setup_until: None,
             is_cut_off: metadata.is_cut_off,
-            programs_beside: 0,
             instructions_skipped: metadata.instructions_skipped,
             stopped_by: metadata.stopped_by,
             failure: metadata.failure.clone(),
             accesses_unmapped: metadata.accesses_unmapped,
-            recording: None,
             assumptions: assumptions(&file),
+            ..SourceMetadata::default()
         };
         Ok(Self {
             file,

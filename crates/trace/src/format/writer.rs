@@ -72,21 +72,9 @@ impl TraceWriter {
     /// # Errors
     /// If the file cannot be created or written.
     pub fn create(path: impl AsRef<Path>, metadata: &TraceMetadata) -> Result<Self, TraceError> {
-        Self::create_with(path, metadata, WriterOptions::default())
-    }
-
-    /// Creates or replaces the file.
-    ///
-    /// # Errors
-    /// If the file cannot be created or written.
-    pub fn create_with(
-        path: impl AsRef<Path>,
-        metadata: &TraceMetadata,
-        options: WriterOptions,
-    ) -> Result<Self, TraceError> {
         let path = path.as_ref();
         let file = File::create(path).map_err(|error| TraceError::io(path, "create", error))?;
-        Self::on(file, path, metadata, options)
+        Self::on(file, path, metadata, WriterOptions::default())
     }
 
     /// Writes to an open, empty file; `path` is for errors.
@@ -274,14 +262,6 @@ impl TraceWriter {
     /// If the file cannot be written.
     pub fn finish(mut self) -> Result<TraceSummary, TraceError> {
         self.end(None)
-    }
-
-    /// Like [`TraceWriter::finish`], with metadata that contain values known only at the end.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
-    pub fn finish_with(mut self, metadata: &TraceMetadata) -> Result<TraceSummary, TraceError> {
-        self.end(Some(metadata))
     }
 
     /// Ends the trace: writes the last chunk, final metadata (if given), and the index. Nothing may be

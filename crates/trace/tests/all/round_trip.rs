@@ -1,6 +1,7 @@
 //! Round trips: written traces read back unchanged.
 
 use crate::common::{any_chunk, array_loop, instruction, map, read, read_all, write_all};
+use std::fs::File;
 use std::path::Path;
 use std::process::Command;
 
@@ -163,7 +164,7 @@ fn the_last_metadata_chunk_is_used() {
     write(3).finish().unwrap();
     assert!(!TraceReader::open(&path).unwrap().metadata().is_cut_off);
     for count in [0, 3] {
-        write(count).finish_with(&ended).unwrap();
+        write(count).end(Some(&ended)).unwrap();
         let mut reader = TraceReader::open(&path).unwrap();
         assert_eq!(reader.trace_metadata(), &ended);
         assert!(reader.metadata().is_cut_off && reader.truncated().is_none());
@@ -182,7 +183,8 @@ fn the_last_metadata_chunk_is_used() {
 fn fill(path: &Path, most: u64) -> (Result<(), TraceError>, TraceSummary) {
     let options = WriterOptions { level: 1, chunk_instructions: 100 };
     let metadata = TraceMetadata { is_cut_off: true, ..TraceMetadata::default() };
-    let mut writer = TraceWriter::create_with(path, &TraceMetadata::default(), options).unwrap();
+    let file = File::create(path).unwrap();
+    let mut writer = TraceWriter::on(file, path, &TraceMetadata::default(), options).unwrap();
     let mut push = |number: u64| {
         let scattered = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 8;
         writer.push(&instruction(scattered), &[read(scattered << 3)])

@@ -3,6 +3,7 @@
 
 pub mod samples;
 
+use std::fs::File;
 use std::path::Path;
 
 use perforate_trace::{Source, TraceError, TraceMetadata, TraceWriter, WriterOptions, write_chunk};
@@ -35,7 +36,8 @@ pub fn read_all(source: &mut dyn Source) -> (Chunk, Option<TraceError>) {
 /// Writes a chunk as a complete trace.
 pub fn write_all(path: &Path, chunk: &Chunk, chunk_instructions: u32) {
     let options = WriterOptions { level: 1, chunk_instructions };
-    let mut writer = TraceWriter::create_with(path, &TraceMetadata::default(), options).unwrap();
+    let file = File::create(path).unwrap();
+    let mut writer = TraceWriter::on(file, path, &TraceMetadata::default(), options).unwrap();
     write_chunk(&mut writer, chunk).unwrap();
     writer.finish().unwrap();
 }

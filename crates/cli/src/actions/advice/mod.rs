@@ -18,9 +18,7 @@ use std::thread;
 use std::time::Duration;
 
 use perforate_advice::remedy::{Library, Surroundings};
-use perforate_advice::{
-    Analysis, MeasuredPart, ModelError, Outcome, WalkCounts, effect_sources, speed_of,
-};
+use perforate_advice::{Analysis, ModelError, Outcome, WalkCounts, effect_sources, speed_of};
 use perforate_host::machine::{LargePageSettings, kernel_version, program_files, versioned};
 use perforate_records::{
     AdviceError, AdviceEvidence, AdviceRecord, AdviceVerdict, EvidenceKind, LEAST_ACCESSES,
@@ -129,7 +127,6 @@ fn analyse(run: &ResolvedRun, observer: &mut dyn AdviceObserver) -> Result<Analy
         Some(WarmupLength::Detected) | None => fifth,
     };
     let threads = thread::available_parallelism().map_or(1, |threads| threads.get());
-    let part = MeasuredPart { warmup };
     // The analysis reports from several threads, the observer belongs to this one.
     let (sender, receiver) = sync_channel(1);
     let mut report = move |progress: perforate_advice::Progress| {
@@ -140,7 +137,7 @@ fn analyse(run: &ResolvedRun, observer: &mut dyn AdviceObserver) -> Result<Analy
     let stop = &AtomicBool::new(false);
     let analysis = thread::scope(|scope| {
         let work = move || {
-            perforate_advice::analyse(source.as_mut(), part, tlb, threads, stop, &mut report)
+            perforate_advice::analyse(source.as_mut(), warmup, tlb, threads, stop, &mut report)
         };
         let analysis = scope.spawn(work);
         let mut last = 0;

@@ -202,7 +202,7 @@ pub(super) fn orders(choices: &[Choice]) -> BTreeMap<usize, PageOrder> {
 }
 
 pub(super) fn area_of(analysis: &Analysis, piece: usize) -> usize {
-    analysis.pieces[piece].area.0 as usize
+    analysis.pieces[piece].area
 }
 
 fn areas_of(analysis: &Analysis, orders: &BTreeMap<usize, PageOrder>) -> BTreeSet<usize> {
@@ -275,7 +275,7 @@ pub(super) fn touched(used: &AreaUse, order: PageOrder) -> u64 {
 #[cfg(test)]
 mod tests {
     use perforate_advice::{
-        Area, AreaId, AreaKind, ChoiceGain, GainCurve, GainPoint, Piece, PieceUse, TouchedRegions,
+        Area, AreaKind, ChoiceGain, GainCurve, GainPoint, Piece, PieceUse, TouchedRegions,
         WalkCounts,
     };
     use perforate_records::AdviceSize;
@@ -308,8 +308,8 @@ mod tests {
         let heap = area("[heap]", AreaKind::Heap, START..START + 8 * MB);
         let map = area("", AreaKind::Anonymous, START + 16 * MB..START + 18 * MB);
         let file = area("/lib/x.so", AreaKind::File, START + 32 * MB..START + 33 * MB);
-        let piece = |area: u32, offset: u64, start: u64| Piece {
-            area: AreaId(area),
+        let piece = |area, offset: u64, start: u64| Piece {
+            area,
             bytes: start + offset..start + offset + 2 * MB,
         };
         let heap_pieces = (0..4).map(|part| piece(0, part * 2 * MB, START));
@@ -526,7 +526,7 @@ mod tests {
         let mut analysis = analysis();
         analysis.areas[0].bytes = START..START + 3 * GB;
         analysis.area_uses[0] = used(900, 3 << 18, 1536);
-        let piece = |bytes: Range<u64>| Piece { area: AreaId(0), bytes };
+        let piece = |bytes: Range<u64>| Piece { area: 0, bytes };
         analysis.pieces = vec![piece(START..START + 3 * GB), piece(START + GB..START + 2 * GB)];
         analysis.piece_uses = vec![used(900, 3 << 18, 1536), used(300, 1 << 18, 512)];
         let large = Choice { piece: 0, order: PageOrder::LARGE };
@@ -617,7 +617,7 @@ mod tests {
         let small = analysis();
         let (_, plan) = Plan::candidates(&small).remove(0);
         let mut large = analysis();
-        large.pieces.push(Piece { area: AreaId(0), bytes: START..START + (1 << 30) });
+        large.pieces.push(Piece { area: 0, bytes: START..START + (1 << 30) });
         large.piece_uses.push(used(900, 1100, 4));
         let choice = Choice { piece: 5, order: PageOrder::HUGE };
         large.gains.push(ChoiceGain { choice, walks: 100, additional_bytes: 1000 * MB });

@@ -6,7 +6,9 @@ use std::time::Duration;
 use perforate_advice::{AccessedPlace, Place, Samples, rank_accessed, rank_samples};
 use perforate_host::Reporter;
 use perforate_host::accesses::{AccessOptions, watch_accesses};
-use perforate_records::{AdviceEvidence, AdviceRecord, AdviceVerdict, EvidenceKind, RankedMemory};
+use perforate_records::{
+    AdviceEvidence, AdviceRecord, AdviceVerdict, EvidenceKind, RankedMemory, word,
+};
 use perforate_sim::Progress;
 use perforate_types::counted;
 
@@ -133,7 +135,7 @@ fn accessed(place: &AccessedPlace) -> RankedMemory {
 fn memory(place: &Place) -> RankedMemory {
     RankedMemory {
         name: place.name.clone(),
-        kind: place.kind.name().to_owned(),
+        kind: word(place.kind),
         process: place.process,
         start: format!("{:#x}", place.bytes.start),
         bytes: place.bytes.end.saturating_sub(place.bytes.start),

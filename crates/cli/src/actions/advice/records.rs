@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
 
 use perforate_advice::{Analysis, AreaKind, AreaUse, Choice, PageOrder};
-use perforate_records::{AdviceArea, AdvicePiece, AdvicePoint, AdviceSize};
+use perforate_records::{AdviceArea, AdvicePiece, AdvicePoint, AdviceSize, word};
 
 use super::plan::{Plan, WORTH_GIGABYTES, area_of, bytes_of, orders, touched};
 
@@ -64,7 +64,7 @@ fn area_record(analysis: &Analysis, plan: &Plan, index: usize) -> AdviceArea {
     });
     AdviceArea {
         name: area.name.clone(),
-        kind: area.kind.name().to_owned(),
+        kind: word(area.kind),
         process: area.process.0,
         start: format!("{:#x}", area.bytes.start),
         bytes: area.bytes.end - area.bytes.start,

@@ -320,7 +320,8 @@ impl Timed {
         let rows = rows.into_iter().filter(|(_, _, results)| !results.is_empty());
         rows.map(|(name, page_bytes, results)| {
             let own = speeds(&results, &now);
-            // The error is that of what large pages gain: where they go, of what they would gain.
+            // The error of the predictor holds for the gain of large pages. If this run has fewer large pages than
+            // now, the inverse ratio is such a gain.
             let loses_large = large_bytes(&results) < large_bytes(&now);
             let speed = match loses_large {
                 true => record(&speeds(&now, &results)).map(|speed| speed.inverse()),

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use perforate_config::Size;
 use perforate_record::process_memory::{Mapping, PAGE_BYTES, PageEntry, PageMap, Table, frame};
 use perforate_records::{ProcessArea, ProcessTotals};
 
@@ -194,14 +195,8 @@ fn add_aligned(run: &RunOfPages, sizes: &mut BTreeMap<String, u64>) {
         let (page, frame) = (run.page + done, run.frame + done);
         let aligned = page.trailing_zeros().min(frame.trailing_zeros());
         let order = aligned.min((run.pages - done).ilog2()).min(MAX_ORDER);
-        *sizes.entry(label(order)).or_default() += PAGE_BYTES << order;
+        let bytes = PAGE_BYTES << order;
+        *sizes.entry(Size(bytes).to_string()).or_default() += bytes;
         done += 1 << order;
-    }
-}
-
-fn label(order: u32) -> String {
-    match 4_u64 << order {
-        kilobytes @ ..1024 => format!("{kilobytes}K"),
-        kilobytes => format!("{}M", kilobytes >> 10),
     }
 }

@@ -23,7 +23,7 @@ use perforate_sim::RunResult;
 
 use super::{Options, ProgramSample, benchmark_size, plan, predict::Predictor};
 use crate::benchmark::WorkerCommand;
-use crate::layout::{Intervals, LARGE_BYTES, Layout, LayoutChoice, LayoutFile, Pools, Shape};
+use crate::layout::{LARGE_BYTES, Layout, LayoutChoice, LayoutFile, Pools, Shape};
 use crate::machine::{Headroom, Processor, clock_ghz_of};
 use crate::{HostError, Reporter};
 
@@ -178,8 +178,7 @@ fn too_small(wanted: u64, count: u64, headroom: Option<Headroom>) -> HostError {
 /// The layout of only 4KB pages, followed by the chosen layouts, for pools of which the program
 /// uses these numbers of bytes.
 fn all_layouts(choices: &[LayoutChoice], heap_bytes: u64, mapped_bytes: u64) -> Vec<Layout> {
-    let base =
-        Layout { name: Shape::AllSmall.name(), heap: Intervals::NONE, mapped: Intervals::NONE };
+    let base = LayoutChoice::Shape(Shape::AllSmall).over(heap_bytes, mapped_bytes);
     let chosen = choices.iter().map(|choice| choice.over(heap_bytes, mapped_bytes));
     std::iter::once(base).chain(chosen).collect()
 }
@@ -187,6 +186,7 @@ fn all_layouts(choices: &[LayoutChoice], heap_bytes: u64, mapped_bytes: u64) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::Intervals;
 
     #[test]
     fn the_error_names_the_option_that_is_the_problem() {

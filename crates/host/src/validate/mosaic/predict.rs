@@ -6,7 +6,7 @@ use perforate_sim::{RunResult, Workload};
 use super::Cycles;
 use super::program::Program;
 use crate::benchmark::Job;
-use crate::layout::{Intervals, LARGE_BYTES, Layout, Pools, RecordedPool, replace_advice};
+use crate::layout::{Intervals, LARGE_BYTES, Layout, Pools, replace_advice};
 use crate::validate::ProgramSample;
 use crate::validate::plan::Row;
 use crate::validate::predict::{Predictor, record_once};
@@ -105,9 +105,7 @@ impl Recording {
         reporter: &mut dyn Reporter,
     ) -> Result<Vec<RunResult>, HostError> {
         let copy = self.trace.path().with_file_name("layout.trace");
-        let pools =
-            pools.iter().map(|(bytes, intervals)| RecordedPool { bytes: *bytes, intervals });
-        replace_advice(self.trace.path(), &copy, pools.collect())?;
+        replace_advice(self.trace.path(), &copy, pools)?;
         let name = copy.to_string_lossy().into_owned();
         let workload = Workload { instructions: self.instructions, ..Workload::named(name) };
         let schemes = predictor.assumptions.iter().map(|assumption| assumption.layout_scheme());

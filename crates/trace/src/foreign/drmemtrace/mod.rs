@@ -138,7 +138,11 @@ impl Format for Drmemtrace {
         }
     }
 
-    fn fill(&mut self, chunk: &mut Chunk, at_most: usize) -> Result<(), TraceError> {
+    fn fill(
+        &mut self,
+        chunk: &mut Chunk,
+        at_most: usize,
+    ) -> Result<Option<Truncation>, TraceError> {
         while chunk.instructions.len() < at_most {
             let Some(Reverse((time, number))) = self.waiting.pop() else { break };
             let files = self.files.len();
@@ -150,11 +154,7 @@ impl Format for Drmemtrace {
                 Stop::End => self.end(number, chunk.instructions.len() as u64),
             }
         }
-        Ok(())
-    }
-
-    fn take_truncation(&mut self) -> Option<Truncation> {
-        self.truncation.take()
+        Ok(self.truncation.take())
     }
 }
 

@@ -11,6 +11,7 @@ use crate::content::Content;
 use crate::foreign::compressed::share_of_memory;
 use crate::foreign::foreign_source::Input;
 use crate::foreign::{MAGIC_BYTES, decompressed};
+use crate::format::header::field;
 
 /// File names of schedules. The first is an archive with one part per processor.
 const NAMES: [&str; 6] = [
@@ -74,7 +75,8 @@ impl Schedule {
                 break;
             }
             for entry in buffer[..bytes].chunks_exact(BYTES) {
-                let [thread, _, processor, _] = words(entry);
+                let [thread, processor] =
+                    [0, 16].map(|place| u64::from_le_bytes(field(entry, place)));
                 insert_bounded(&mut threads, thread);
                 insert_bounded(&mut processors, processor);
                 stretches += 1;
@@ -90,14 +92,6 @@ fn content_of(path: &Path, mut content: Content) -> Result<Input, TraceError> {
     let failed = |error| TraceError::io(path, "read", error);
     let magic = content.peek(MAGIC_BYTES).map_err(failed)?;
     Ok(decompressed(path, content, &magic, share_of_memory(1))?.0)
-}
-
-fn words(entry: &[u8]) -> [u64; 4] {
-    let mut words = [0; 4];
-    for (word, bytes) in words.iter_mut().zip(entry.chunks_exact(8)) {
-        *word = u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
-    }
-    words
 }
 
 fn insert_bounded(known: &mut HashSet<u64>, one: u64) {
