@@ -72,8 +72,8 @@ pub struct Variant {
 struct Setting {
     key: String,
     value: String,
-    /// True if the value is a count, in which `k` is 1,000, and not a size.
-    is_count: bool,
+    /// The value as a number, and its unit on an axis; `None` if it is no number.
+    number: Option<(f64, &'static str)>,
 }
 
 /// Makes the comparisons to run; one without `--vary`. Each has `runs_each` runs.
@@ -95,14 +95,17 @@ pub fn variants(
         )));
     }
     for Vary { key, values } in keys {
-        let is_count = is_count(key);
-        let with = |(variant, value): (&Variant, &String)| {
-            let request = variant.request.with(key, value).map_err(failure)?;
-            let own = Setting { key: key.clone(), value: value.clone(), is_count };
-            let varied = variant.varied.iter().cloned().chain([own]).collect();
+        let settings: Vec<Setting> = values
+            .iter()
+            .zip(numbers(values, is_count(key)))
+            .map(|(value, number)| Setting { key: key.clone(), value: value.clone(), number })
+            .collect();
+        let with = |(variant, own): (&Variant, &Setting)| {
+            let request = variant.request.with(key, &own.value).map_err(failure)?;
+            let varied = variant.varied.iter().chain([own]).cloned().collect();
             Ok(Variant { request, varied })
         };
-        let pairs = all.iter().flat_map(|variant| values.iter().map(move |value| (variant, value)));
+        let pairs = all.iter().flat_map(|variant| settings.iter().map(move |own| (variant, own)));
         all = pairs.map(with).collect::<Result<_, Failure>>()?;
     }
     Ok(all)
@@ -141,8 +144,8 @@ impl Variant {
 
     /// Adds the varied keys and their values to results.
     pub fn mark(&self, results: &mut [RunResult]) {
-        let setting = |Setting { key, value, is_count }: &Setting| {
-            let (number, unit) = number(value, *is_count).unzip();
+        let setting = |Setting { key, value, number }: &Setting| {
+            let (number, unit) = number.unzip();
             json!({
                 "key": key, "value": value, "number": number, "unit": unit.unwrap_or_default(),
             })
@@ -164,6 +167,18 @@ fn is_count(key: &str) -> bool {
     let option = RunSpec::keys().into_iter().find(|option| option.name == name);
     let is_number = |part: &str| part == "N" || part.parse::<u64>().is_ok();
     option.is_some_and(|option| option.form.split(['|', '-']).any(is_number))
+}
+
+/// The values of a key as numbers, each with its unit on an axis. Where one value is a size such as 32K, plain numbers are
+/// sizes in bytes.
+fn numbers(values: &[String], are_counts: bool) -> Vec<Option<(f64, &'static str)>> {
+    let mut numbers: Vec<_> = values.iter().map(|value| number(value, are_counts)).collect();
+    if numbers.iter().any(|number| matches!(number, Some((_, "M")))) {
+        for (bytes, unit) in numbers.iter_mut().flatten().filter(|(_, unit)| unit.is_empty()) {
+            (*bytes, *unit) = (*bytes / f64::from(1 << 20), "M");
+        }
+    }
+    numbers
 }
 
 /// Parses a value as a number; also returns its unit on an axis. `None` if the value is not a number.
@@ -256,6 +271,11 @@ mod tests {
         assert_eq!(count("500k"), Some((500_000.0, "")));
         assert_eq!(count("2e6"), Some((2e6, "")));
         assert_eq!(count("never"), None);
+        let of = |values: &[&str]| {
+            numbers(&values.iter().map(|&it| it.into()).collect::<Vec<_>>(), false)
+        };
+        assert_eq!(of(&["2048", "8K"]), [Some((1.0 / 512.0, "M")), Some((1.0 / 128.0, "M"))]);
+        assert_eq!(of(&["2048", "none"]), [Some((2048.0, "")), None]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use perforate_config::suggestion;
 
-use super::{Axis, Claim, Experiment, Measure, Place};
+use super::{Axis, Claim, Experiment, Measure, Place, Quick};
 use crate::kind::check_key;
 use crate::plan::Formulas;
 
@@ -12,6 +12,26 @@ const MOST_DEFINITIONS: usize = 200;
 /// against hostile files.
 const MOST_VALUES: usize = 200_000;
 
+fn check_seeds(seeds: u64) -> Result<(), String> {
+    let most = Experiment::MOST_SEEDS;
+    if (1..=most).contains(&seeds) {
+        return Ok(());
+    }
+    Err(format!("seeds is {seeds}, not 1 to {most}"))
+}
+
+impl Quick {
+    /// Checks the number of seeds, and the distance of points on an axis.
+    fn check(&self, axis: &Axis) -> Result<(), String> {
+        self.seeds.map_or(Ok(()), check_seeds)?;
+        self.step.map_or(Ok(()), |step| {
+            let mut axis = axis.clone();
+            axis.coarsen(step);
+            axis.check()
+        })
+    }
+}
+
 impl Experiment {
     /// Validates the experiment, except for the values of its settings.
     ///
@@ -19,10 +39,9 @@ impl Experiment {
     /// The first problem, with its place in the file.
     pub(super) fn check(&self) -> Result<(), String> {
         self.check_texts()?;
-        if !(1..=Self::MOST_SEEDS).contains(&self.seeds) {
-            return Err(format!("seeds is {}, not 1 to {}", self.seeds, Self::MOST_SEEDS));
-        }
+        check_seeds(self.seeds)?;
         self.axis.check()?;
+        self.quick.check(&self.axis).map_err(|problem| format!("quick: {problem}"))?;
         let kind = self.kind()?;
         let settings = std::iter::once(&self.settings).chain([&self.quick.settings]);
         let known = (kind.settings)();
@@ -163,4 +182,21 @@ fn distinct<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> Result<(), 
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn coarse_steps_are_checked_like_those_of_the_axis() {
+        let axis: Axis =
+            toml::from_str("label = \"x\"\nfrom = 0.0\nto = 1.0\nstep = 0.25").unwrap();
+        let check = |step| Quick { step: Some(step), ..Quick::default() }.check(&axis);
+        assert_eq!(check(0.5), Ok(()));
+        for step in [0.0, -0.25, 1e-6, f64::NAN] {
+            let problem = check(step).unwrap_err();
+            assert!(problem.starts_with("axis.step is"), "{problem}");
+        }
+    }
 }

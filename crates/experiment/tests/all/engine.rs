@@ -220,6 +220,7 @@ fn mistakes_name_the_file_and_the_key() {
         ("title = ", "titel = ", "line 3: unknown field `titel`; did you mean `title`?"),
         ("values = [0.0, 0.02]", "values = [0.0, 1.02]", "1.02 is no share"),
         ("seeds = 2", "seeds = 0", "seeds is 0, not 1 to 1000"),
+        ("seeds = 2", "seeds = 2\nquick = { seeds = 0 }", "quick: seeds is 0, not 1 to 1000"),
         (
             "seeds = 2",
             "kind = \"simulated\"",
