@@ -18,7 +18,7 @@ pub enum OsError {
     Mechanism(#[from] MechanismError),
     /// Not enough free frames for the request.
     #[error(
-        "out of memory: {} asked, {} of {} free; at most {} of memory are needed for all that is mapped now",
+        "out of memory: {} asked, {} of {} free; {} are enough for the present mappings, to which the program may add",
         size(*asked_bytes), size(*free_bytes), size(*memory_bytes), size(*enough_bytes)
     )]
     OutOfMemory {
@@ -265,8 +265,8 @@ mod tests {
                     memory_bytes: 1 << 30,
                     enough_bytes: 3 << 20,
                 },
-                "out of memory: 4K asked, none of 1G free; at most 3M of memory are needed for all that \
-                 is mapped now"
+                "out of memory: 4K asked, none of 1G free; 3M are enough for the present mappings, to \
+                 which the program may add"
                     .to_owned(),
             ),
             (

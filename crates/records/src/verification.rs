@@ -215,12 +215,12 @@ impl Verification {
         GainRatio::of_pairs(&ratios.collect::<Option<Vec<f64>>>()?)
     }
 
-    /// Error of a predicted effect as a share of the measured effect; `None` if the measured effect is
-    /// smaller than [`LEAST_GAIN`].
+    /// Error of a predicted effect as a share of the measured effect; `None` if none was measured: it is smaller than
+    /// [`LEAST_GAIN`], or its interval includes no effect.
     pub fn error_of_effect(measured: &GainRatio, predicted: &GainRatio) -> Option<f64> {
         let effect = (measured.ratio - 1.0).abs();
         let error = (measured.ratio - predicted.ratio).abs() / effect;
-        (effect >= LEAST_GAIN).then_some(error)
+        matches!(measured.worth(), Worth::Gain | Worth::Loss).then_some(error)
     }
 
     /// Median of a value over the runs with or without the advice; `None` without runs.
@@ -316,6 +316,8 @@ mod tests {
         assert!((error(0.9, 1.0).unwrap() - 1.0).abs() < 1e-12, "a model without effects");
         assert_eq!((error(1.019, 1.0), error(0.981, 1.0)), (None, None), "effects below 2 %");
         assert!(error(1.021, 1.0).is_some() && error(0.979, 1.0).is_some());
+        let noisy = gain(0.979, 0.771, 1.244);
+        assert_eq!(Verification::error_of_effect(&noisy, &gain(1.09, 1.0, 1.2)), None);
     }
 
     /// Five runs: three as it is in 2, 6 and 3 seconds, two with the advice in 1 and 4 seconds.

@@ -39,6 +39,11 @@ figures! {
     }
 }
 
+/// Note on a trace whose length is not known before it has been read, so that the default warm-up is none.
+const NO_WARMUP: &str = "there is no warm-up, as how long the trace is is not known before its end: caches and TLBs \
+                         fill while it is measured (--warmup N sets one, and `perforate trace convert` makes a trace of \
+                         known length, of which a fifth is the warm-up)";
+
 /// Runs every scheme of a run, in parallel on the same instructions, and returns one record per scheme.
 ///
 /// # Errors
@@ -272,6 +277,12 @@ impl ResolvedRun {
         notes.extend(metadata.assumptions.iter().cloned());
         if let Some(truncation) = source.truncated() {
             notes.push(format!("the trace is incomplete: {truncation}"));
+        }
+        if self.measuring.warmup.is_none()
+            && metadata.instructions.is_none()
+            && metadata.setup_until.is_none()
+        {
+            notes.push(NO_WARMUP.into());
         }
         notes.extend(recording_notes(metadata));
         if !self.measuring.functional && !metadata.has_events {
@@ -613,7 +624,8 @@ mod tests {
             ("4k", &[small], true, true, vec![plain]),
         ] {
             let run = resolved(schemes, memory, functional);
-            let metadata = SourceMetadata { has_events, ..SourceMetadata::default() };
+            let instructions = Some(1_000);
+            let metadata = SourceMetadata { has_events, instructions, ..SourceMetadata::default() };
             let mut found = run.notes(&metadata, &Nothing(metadata.clone(), None));
             if expected[0].is_empty() {
                 found[0].clear();
@@ -634,8 +646,23 @@ mod tests {
         let cut_off =
             format!("{}: what share of the program the trace is is not known", crate::CUT_OFF);
         let found = run.notes(&metadata, &Nothing(metadata.clone(), Some(cut)));
-        let expected = [plain, CORES, "a remark", "an assumption", &incomplete, &cut_off];
+        let expected =
+            [plain, CORES, "a remark", "an assumption", &incomplete, NO_WARMUP, &cut_off];
         assert_eq!(found, expected);
+        // Without a stated warm-up, there is one if the length is known, or a set-up that warms.
+        for (instructions, setup_until, warmup, is_noted) in [
+            (None, None, None, true),
+            (Some(9), None, None, false),
+            (None, Some("run"), None, false),
+            (None, None, Some(WarmupLength::Instructions(0)), false),
+            (None, None, Some(WarmupLength::Detected), false),
+        ] {
+            run.measuring.warmup = warmup;
+            let metadata =
+                SourceMetadata { instructions, setup_until, ..SourceMetadata::default() };
+            let notes = run.notes(&metadata, &Nothing(metadata.clone(), None));
+            assert_eq!(notes.iter().any(|note| note == NO_WARMUP), is_noted);
+        }
     }
 
     /// The warm-up is a fifth of a known length; it is 0 if the program has a set-up.

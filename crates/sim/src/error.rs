@@ -42,8 +42,9 @@ pub enum SimError {
     Scheme(#[from] perforate_schemes::SchemeError),
     /// The guest has more memory than its host.
     #[error(
-        "a guest with {guest_bytes} bytes of memory does not fit into a host with {host_bytes}: \
-         choose a larger host memory, a smaller memory, or overcommit with swap of the host"
+        "a guest with {} of memory does not fit into a host with {}: choose a larger host-memory, a smaller \
+         memory, or overcommit with host-swap",
+        Size(*guest_bytes), Size(*host_bytes)
     )]
     GuestTooLarge {
         /// The guest's memory in bytes.
@@ -367,8 +368,8 @@ mod tests {
             ),
             (
                 E::GuestTooLarge { guest_bytes: 9, host_bytes: 8 },
-                "a guest with 9 bytes of memory does not fit into a host with 8: choose a larger \
-                 host memory, a smaller memory, or overcommit with swap of the host"
+                "a guest with 9B of memory does not fit into a host with 8B: choose a larger host-memory, \
+                 a smaller memory, or overcommit with host-swap"
                     .into(),
             ),
             (E::Stopped.of_host(), "host: the run was stopped before its end".into()),
@@ -378,8 +379,8 @@ mod tests {
             ),
             (
                 E::GuestTooLarge { guest_bytes: 2, host_bytes: 1 }.of_host(),
-                "a guest with 2 bytes of memory does not fit into a host with 1: choose a larger \
-                 host memory, a smaller memory, or overcommit with swap of the host"
+                "a guest with 2B of memory does not fit into a host with 1B: choose a larger host-memory, \
+                 a smaller memory, or overcommit with host-swap"
                     .into(),
             ),
             (

@@ -175,12 +175,15 @@ fn signed(speed: f64) -> String {
 
 fn cost(record: &AdviceRecord) -> String {
     let more = more_memory(record.additional_bytes as f64);
-    let part = record.gain_share.filter(|_| record.advised_bytes < record.eligible_bytes);
+    let sizes = other_sizes(record);
+    // The gain is compared with that of 2MB pages for all memory.
+    let is_part = sizes.is_empty() && record.advised_bytes < record.eligible_bytes;
+    let part = record.gain_share.filter(|_| is_part);
     let part = part.map_or_else(String::new, |share| {
         let (some, all) = in_one_unit(record.advised_bytes as f64, record.eligible_bytes as f64);
         format!("; {:.0} % of the gain comes from {some} of {all}", share.min(1.0) * 100.0)
     });
-    format!(" for {more}{}{part}", other_sizes(record))
+    format!(" for {more}{sizes}{part}")
 }
 
 /// Sizes of the recommended pages, if they are not only 2MB, as in “, with pages of 64KB and 2MB”.

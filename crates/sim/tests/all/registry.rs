@@ -65,6 +65,7 @@ fn what_is_written_is_registered_and_what_is_registered_is_written() {
         state.kernel.khugepaged = Some(read("every=10K").unwrap());
         state.kernel.ksm = Some(read("every=10K").unwrap());
         state.kernel.contents = Some(read("default").unwrap());
+        state.kernel.hard_faults = Some(read("every=10K").unwrap());
     };
     let native = "4k,thp,layout,scripted,perforated,segment,range,gt-pde-4m";
     let runs = [

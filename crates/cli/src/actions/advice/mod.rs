@@ -168,9 +168,14 @@ fn surroundings(question: &AdviceQuestion<'_>, analysis: &Analysis) -> Surroundi
     names.sort_unstable();
     names.dedup();
     files.extend(names.into_iter().map(versioned));
+    let mut settings = LargePageSettings::now().all().clone();
+    // What the question says of the setting goes before what it is here.
+    if let Some(enabled) = settings.get_mut("enabled") {
+        *enabled = question.now.to_string();
+    }
     Surroundings {
         kernel: kernel_version(),
-        settings: LargePageSettings::now().all().clone(),
+        settings,
         libraries: files.into_iter().map(|(path, version)| Library { path, version }).collect(),
     }
 }
