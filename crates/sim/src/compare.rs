@@ -39,10 +39,10 @@ figures! {
     }
 }
 
-/// Note on a trace whose length is not known before it has been read, so that the default warm-up is none.
-const NO_WARMUP: &str = "there is no warm-up, as how long the trace is is not known before its end: caches and TLBs \
-                         fill while it is measured (--warmup N sets one, and `perforate trace convert` makes a trace of \
-                         known length, of which a fifth is the warm-up)";
+/// Note on a workload whose length is not known before its end, so that there is no warm-up by default.
+const NO_WARMUP: &str = "there is no warm-up, as the length is not known before the end: caches and TLBs fill while it is \
+                         measured (--warmup N sets one; a foreign trace has a known length once `perforate trace \
+                         convert` has converted it)";
 
 /// Runs every scheme of a run, in parallel on the same instructions, and returns one record per scheme.
 ///
@@ -923,7 +923,7 @@ mod tests {
             run.schemes = Composition::list("4k+4k").unwrap();
             run.memory.host = Some(Box::new(MemoryState::of(128 << 20)));
         });
-        assert!(host.starts_with("a guest with 268435456 bytes"), "{host}");
+        assert!(host.starts_with("a guest with 256M of memory"), "{host}");
     }
 
     /// The first of two passes finds where the run settles. A run too short for that, or one that never

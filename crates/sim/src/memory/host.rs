@@ -69,7 +69,10 @@ mod tests {
     fn a_guest_larger_than_its_host_needs_swap() {
         let small = guest(&[("host-memory", "2G")]);
         let message = small.check_host().unwrap_err().to_string();
-        assert!(message.contains("larger host memory") && message.contains("swap"), "{message}");
+        assert!(
+            message.contains("larger host-memory") && message.contains("host-swap"),
+            "{message}"
+        );
         let swapping = guest(&[("host-memory", "2G"), ("host-swap", "4G")]);
         assert_eq!(swapping.host().kernel.memory_bytes, 2 << 30);
         assert!(swapping.check_host().is_ok());

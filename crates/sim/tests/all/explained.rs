@@ -289,5 +289,5 @@ fn what_cannot_be_explained() {
     }
     assert!(of("4k", "128M", &addresses).is_ok());
     let error = of("4k+4k", "128M", &addresses).unwrap_err().to_string();
-    assert!(error.starts_with("a guest with 268435456 bytes of memory does not fit"), "{error}");
+    assert!(error.starts_with("a guest with 256M of memory does not fit"), "{error}");
 }
