@@ -353,11 +353,11 @@ mod tests {
             let range = |&page_bytes| AdviceRange { page_bytes, ..AdviceRange::default() };
             verdict(&AdviceRecord { ranges: sizes.iter().map(range).collect(), ..worth.clone() })
         };
+        // A share of the gain of 2MB pages is said of 2MB pages only.
         assert!(
-            with(&[2 * MB, 65536, 2 * MB])
-                .contains("38.0 MB more, with pages of 64KB and 2MB; 84 %")
+            with(&[2 * MB, 65536, 2 * MB]).ends_with("38.0 MB more, with pages of 64KB and 2MB.")
         );
-        assert!(with(&[16384]).contains(" more, with pages of 16KB; "));
+        assert!(with(&[16384]).ends_with(" more, with pages of 16KB."));
         assert_eq!(with(&[2 * MB]), verdict(&worth));
         let all = AdviceRecord { advised_bytes: 6144 * MB, ..worth };
         assert_eq!(verdict(&all), "Worth it: 1.21× (1.13 to 1.29) for 38.0 MB more.");
