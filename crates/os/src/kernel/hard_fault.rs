@@ -105,7 +105,7 @@ pub(super) struct HardFaults {
 }
 
 impl HardFaults {
-    /// Lets frames fail that programs use, as many as configured; each of them is equally likely.
+    /// Fails as many frames as configured, drawn from those that programs use with equal probability.
     pub(super) fn pass(&mut self, core: &mut Core) {
         for _ in 0..self.config.frames.get() {
             let random = Random::keyed(core.config.seed, HARD_FAULTS, self.drawn);

@@ -58,7 +58,7 @@ impl FolioSizes {
         self.0.iter().flatten().all(|&usage| usage == FolioUse::Never)
     }
 
-    /// These sizes; for sizes that are not named here, the usage that `other` has.
+    /// Combines two lists: sizes that this one does not name have the usage that `other` gives them.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self(std::array::from_fn(|index| self.0[index].or(other.0[index])))
