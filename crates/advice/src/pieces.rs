@@ -25,7 +25,7 @@ pub struct Piece {
 /// Use that a program makes of one piece.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PieceUse {
-    /// Number of accesses.
+    /// Loads and stores of the measured part of the trace to this piece.
     pub accesses: u64,
     /// Numbers of aligned blocks of 2ⁿ × 4KB that were touched or populated, by order n from 0 to 18.
     pub touched_blocks: Vec<u64>,

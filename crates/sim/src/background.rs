@@ -1,5 +1,5 @@
-//! What happens beside the program: kernel threads (khugepaged, KSM, kcompactd, a guest's balloon driver), and frames
-//! that fail.
+//! Timers for kernel threads, which run in parallel with the program (khugepaged, KSM, kcompactd, a guest's balloon
+//! driver), and for frames that fail.
 
 use perforate_os::{Daemon, Kernel, KernelConfig, OsError, SelfBalloonConfig};
 

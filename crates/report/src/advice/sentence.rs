@@ -353,7 +353,7 @@ mod tests {
             let range = |&page_bytes| AdviceRange { page_bytes, ..AdviceRange::default() };
             verdict(&AdviceRecord { ranges: sizes.iter().map(range).collect(), ..worth.clone() })
         };
-        // A share of the gain of 2MB pages is said of 2MB pages only.
+        // The share compares with 2MB pages for all memory, so other page sizes have none.
         assert!(
             with(&[2 * MB, 65536, 2 * MB]).ends_with("38.0 MB more, with pages of 64KB and 2MB.")
         );

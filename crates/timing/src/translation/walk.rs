@@ -18,7 +18,7 @@ pub(super) enum Needs {
 }
 
 impl Needs {
-    /// What a look-up has to wait for after a hit: the walk that still fills the entry, or nothing.
+    /// Returns the walk that still fills the entry that a look-up hit; [`Self::Nothing`] if the entry is filled.
     #[inline(always)]
     pub(super) fn entry(entry: Translated) -> Self {
         if entry.is_here() { Self::Nothing } else { Self::Entry(entry) }
