@@ -158,8 +158,8 @@ fn more_memory_touched_than_there_is() {
             let run = |memory: &str| place.run(&[&arguments[..], &["--memory", memory]].concat());
             let failed = run("256M");
             assert_eq!((failed.code, failed.err.lines().count()), (Some(1), 1), "{}", failed.err);
-            let (_, enough) = failed.err.split_once(" free; at most ").expect(&failed.err);
-            let enough = enough.split_whitespace().next().unwrap();
+            let (before, _) = failed.err.split_once(" are enough for").expect(&failed.err);
+            let enough = before.split_whitespace().last().unwrap();
             let done = run(enough);
             assert_eq!(done.code, Some(0), "{scheme}: {} and then {}", failed.err, done.err);
         }
