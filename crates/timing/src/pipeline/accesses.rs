@@ -117,10 +117,12 @@ impl Accesses {
         there
     }
 
-    /// Notes that the data of a load that was begun on a wrong path come at cycle `time`.
-    pub(super) fn comes_ahead(&mut self, id: u32, time: u64) {
-        let done = &mut self.all[id].done;
-        *done = time.max(*done);
+    /// Notes that the data of a load that was begun on a wrong path come at cycle `time`. Returns the number of the
+    /// load's instruction.
+    pub(super) fn comes_ahead(&mut self, id: u32, time: u64) -> u64 {
+        let access = &mut self.all[id];
+        access.done = time.max(access.done);
+        access.instruction
     }
 
     /// Appends to `timeline` the intervals of an access, from the cycle at which its address is known:

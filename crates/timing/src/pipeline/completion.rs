@@ -77,6 +77,7 @@ impl Core {
         let result = loaded.max(addresses).max(operands) + u64::from(latency);
         self.instructions.complete(number, result);
         self.note_done(number);
+        self.comes_for_wrong_path(number);
         let mut reader = first_reader;
         while reader != Reader::NONE {
             self.woken.push((reader, result));

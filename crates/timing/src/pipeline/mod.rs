@@ -128,6 +128,11 @@ impl InOrder {
         Self { width, cycle: 0, used: 0 }
     }
 
+    /// Goes back to `cycle`, in which one slot is taken.
+    fn restart(&mut self, cycle: u64) {
+        (self.cycle, self.used) = (cycle, 1);
+    }
+
     /// Assigns the next instruction the first cycle, not before `earliest`, that has a slot left, and returns
     /// that cycle.
     #[inline]
@@ -413,7 +418,10 @@ impl Core {
             }
             Waiter::Translated(access) => self.translated(access, time),
             Waiter::Ahead(access) => self.read_ahead(access, time),
-            Waiter::LineAhead(access) => self.accesses.comes_ahead(access, time),
+            Waiter::LineAhead(access) => {
+                let number = self.accesses.comes_ahead(access, time);
+                self.comes_for_wrong_path(number);
+            }
             Waiter::Line(access) => self.line_read(access, time),
             Waiter::Forwarded(access) => self.forwarded(access, time),
             Waiter::Written(store) => self.line_written(store, time),

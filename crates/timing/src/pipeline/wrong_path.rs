@@ -2,12 +2,15 @@
 //!
 //! A trace has no wrong paths. But most of them soon join the right one: behind the `if`, or with the next
 //! repetition of a loop. So the instructions of the right path are followed, as far as the reorder buffer and the
-//! load queue reach. What they load is begun if its address is known: translation, then lines. The instructions
-//! themselves are fetched and dispatched when the branch is resolved, and find what is there or on its way. Then the
-//! next branch that is mispredicted may wait, and its path is followed in the same way.
+//! load queue reach. What they load is begun as soon as its address is known: translation, then lines. Whenever a
+//! value comes that an address on the path may depend on, the path is followed again from the branch: what has begun
+//! is not begun twice. Other mispredicted branches on the path are taken as predicted right.
+//!
+//! The instructions themselves are fetched and dispatched when the branch is resolved, and find what is there or on
+//! its way. Then the next branch that is mispredicted may wait, and its path is followed in the same way.
 
 use super::demands::SERIALIZES;
-use super::instructions::Registers;
+use super::instructions::{Register, Registers};
 use super::*;
 
 /// Instructions followed behind one mispredicted branch.
@@ -20,6 +23,11 @@ pub(super) struct WrongPath {
     demand: u32,
     /// Cycles of dispatch, if the branch had been predicted right.
     dispatch: InOrder,
+    /// Numbers of the instructions whose results the path lacked when it was followed last: older ones than the
+    /// branch, and loads on the path.
+    lacks: Vec<u64>,
+    /// One of these results has come since.
+    is_due: bool,
     /// Registers as the next instruction on the path reads them.
     registers: Registers,
     /// Loads that may still be begun, of `most_loads`.
@@ -35,11 +43,22 @@ impl WrongPath {
             next: 0,
             demand: 0,
             dispatch: InOrder::new(config.core.width),
+            lacks: Vec::new(),
+            is_due: false,
             registers: Registers::new(),
             loads_left: 0,
             most_loads: config.core.load_queue_entries,
         };
         config.branch_predictor.follows_wrong_path.then(|| Box::new(path))
+    }
+
+    /// Notes that instruction `number` reads a register that `writer` (the low bits of its number) has not written
+    /// yet. A writer on the path is not noted, but what that one waits for is.
+    fn lack(&mut self, number: u64, writer: u32) {
+        let writer = number - u64::from((number as u32).wrapping_sub(writer));
+        if writer < self.branch && self.lacks.last() != Some(&writer) {
+            self.lacks.push(writer);
+        }
     }
 }
 
@@ -62,7 +81,7 @@ impl Core {
         let Some(mut path) = self.wrong_path.take() else { return };
         if let Some(branch) = self.unresolved_branch() {
             let Instructions { handed, reorder_buffer, .. } = self.instructions;
-            if path.branch != branch {
+            if path.branch != branch || path.is_due {
                 self.begin_path_behind(branch, &mut path);
             }
             while path.next < handed.min(branch + reorder_buffer) && self.follow(&mut path) {}
@@ -70,10 +89,24 @@ impl Core {
         self.wrong_path = Some(path);
     }
 
+    /// Has the path followed again if it lacked the result of instruction `number`, which is known now. That of a load
+    /// on the path is its data.
+    #[inline]
+    pub(super) fn comes_for_wrong_path(&mut self, number: u64) {
+        if let Some(path) = &mut self.wrong_path
+            && path.lacks.contains(&number)
+        {
+            path.is_due = true;
+            self.may_retire = true;
+        }
+    }
+
     fn begin_path_behind(&self, branch: u64, path: &mut WrongPath) {
         (path.branch, path.next) = (branch, branch + 1);
         path.demand = self.demands.next_place();
-        path.dispatch.pass(self.instructions.entries[branch].dispatched);
+        path.dispatch.restart(self.instructions.entries[branch].dispatched);
+        path.lacks.clear();
+        path.is_due = false;
         path.registers = self.instructions.registers.clone();
         path.loads_left = path.most_loads;
     }
@@ -88,10 +121,13 @@ impl Core {
         path.next += 1;
         path.demand = path.demand.wrapping_add(demand.is_demanding().into());
         let operands = self.instructions.entries[number].operands;
-        let dispatch = path.dispatch.pass(self.shared.agenda.now);
+        let dispatch = path.dispatch.pass(0);
         let (mut addresses, mut issue) = (dispatch, dispatch);
         for (place, source) in operands.sources.into_iter().enumerate() {
-            let ready = path.registers.at(source).ready;
+            let Register { ready, writer } = path.registers.at(source);
+            if ready == UNKNOWN {
+                path.lack(number, writer);
+            }
             issue = issue.max(ready);
             if operands.data_sources >> place & 1 == 0 {
                 addresses = addresses.max(ready);
@@ -101,14 +137,18 @@ impl Core {
             issue = issue.max(addresses.saturating_add(self.accesses.hit_cycles));
         }
         if demand.unloaded > 0 {
-            issue = issue.max(self.accesses.there_ahead(demand.first_access));
+            let there = self.accesses.there_ahead(demand.first_access);
+            if there == UNKNOWN {
+                path.lacks.push(number);
+            }
+            issue = issue.max(there);
         }
         let result = issue.saturating_add(self.instructions.latency(operands, demand.loads > 0));
         path.registers.write(number, operands.destinations, result);
         let has_room = path.loads_left >= demand.loads.into();
         path.loads_left = path.loads_left.saturating_sub(demand.loads.into());
         if addresses != UNKNOWN && has_room {
-            self.start_ahead(demand.first_access, addresses);
+            self.start_ahead(demand.first_access, addresses.max(self.shared.agenda.now));
         }
         true
     }

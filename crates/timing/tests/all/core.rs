@@ -188,6 +188,47 @@ fn loads_behind_a_mispredicted_branch_begin_before_it_is_resolved() {
     }
 }
 
+/// A load behind a mispredicted branch begins as soon as its address is known, if the branch still waits. The branch
+/// reads the second of two loads in a row, is resolved at 151, and what follows is dispatched at 166.
+#[test]
+fn loads_behind_a_mispredicted_branch_begin_when_their_addresses_come() {
+    const MISS: u64 = L1 + L2 + DRAM;
+    const BEHIND: u64 = 2 * MISS + 1 + 15;
+    type Behind = (&'static str, fn(&mut Machine), u64);
+    let behind: [Behind; 4] = [
+        ("of the first load", |machine| machine.plain_load(2, 1, 3), BEHIND + L1),
+        ("of both loads", |machine| machine.plain_load(2, 2, 3), BEHIND + MISS),
+        (
+            "of a load behind the branch, after a computation of 8 cycles",
+            |machine| {
+                machine.plain_load(2, 0, 3);
+                machine.chain(3, 8);
+                machine.plain_load(3, 3, 4);
+            },
+            BEHIND + L1 + 8 + L1,
+        ),
+        (
+            "of the second load behind the branch, which comes with that of the branch",
+            |machine| {
+                machine.plain_load(2, 0, 3);
+                machine.plain_load(3, 3, 4);
+                machine.plain_load(4, 4, 5);
+            },
+            BEHIND + L1 + L1 + MISS,
+        ),
+    ];
+    for (address, then, cycles) in behind {
+        let mut config = config();
+        config.branch_predictor.follows_wrong_path = true;
+        let mut machine = Machine::new(&config);
+        machine.plain_load(0, 0, 1);
+        machine.plain_load(1, 1, 2);
+        machine.run(Instruction { sources: [2, 0, 0, 0], ..conditional(true) });
+        then(&mut machine);
+        assert_eq!(machine.cycles(), cycles, "the address is that {address}");
+    }
+}
+
 /// With an entry in the load queue for one of two loads, or one in the reorder buffer, the second is not begun.
 #[test]
 fn a_wrong_path_is_followed_as_far_as_the_queues_reach() {

@@ -7,13 +7,20 @@
 
 use crate::machine::{Machine, config, rules, stack};
 use perforate_timing::{CacheConfig, Shortcuts, TimingConfig, WalkerAttachment};
-use perforate_types::{Action, Instruction, Operation, PhysicalAddress, Purpose, Steps, Unit};
+use perforate_types::{
+    Action, Branch, Instruction, Operation, PhysicalAddress, Purpose, Steps, Unit,
+};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-/// A random machine: for each parameter the place of its value among the choices.
+/// A random machine.
 #[derive(Clone, Debug)]
-struct Choices(Vec<usize>);
+struct Choices {
+    /// For each parameter the place of its value among the choices.
+    places: Vec<usize>,
+    walkers_read_l2: bool,
+    follows_wrong_path: bool,
+}
 
 struct Parameter {
     name: &'static str,
@@ -78,17 +85,18 @@ const PARAMETERS: [Parameter; 16] = [
 ];
 
 impl Choices {
-    fn machine(&self, walkers_read_l2: bool) -> TimingConfig {
+    fn machine(&self) -> TimingConfig {
         let mut config = config();
         config.dram.channels = 2;
         config.dram.banks_per_rank = 16;
         config.dram.row_bytes = 8192;
         config.cache.l1d.size_bytes = 4 << 10;
         config.cache.l2.size_bytes = 64 << 10;
-        if walkers_read_l2 {
+        if self.walkers_read_l2 {
             config.walker.attach = WalkerAttachment::L2;
         }
-        for (parameter, &choice) in PARAMETERS.iter().zip(&self.0) {
+        config.branch_predictor.follows_wrong_path = self.follows_wrong_path;
+        for (parameter, &choice) in PARAMETERS.iter().zip(&self.places) {
             (parameter.set)(&mut config, parameter.values[choice]);
         }
         config
@@ -97,7 +105,13 @@ impl Choices {
 
 fn choices() -> impl Strategy<Value = Choices> {
     let places: Vec<_> = PARAMETERS.iter().map(|parameter| 0..parameter.values.len()).collect();
-    places.prop_map(Choices)
+    (places, any::<bool>(), any::<bool>()).prop_map(
+        |(places, walkers_read_l2, follows_wrong_path)| Choices {
+            places,
+            walkers_read_l2,
+            follows_wrong_path,
+        },
+    )
 }
 
 /// A random program: shares in percent.
@@ -113,13 +127,15 @@ struct Program {
     pages: u64,
     /// Of the operations that are neither: divisions.
     divisions: u64,
+    /// Of the same: branches that depend on a load, taken or not by chance.
+    branches: u64,
 }
 
 fn program() -> impl Strategy<Value = Program> {
-    let shares = (10u64..60, 0u64..20, 0u64..60, 0u64..100, 0u64..10);
+    let shares = (10u64..60, 0u64..20, 0u64..60, 0u64..100, 0u64..10, 0u64..20);
     (any::<u64>(), shares, 8u64..4096).prop_map(|(seed, shares, pages)| {
-        let (loads, stores, dependent, random, divisions) = shares;
-        Program { seed, loads, stores, dependent, random, pages, divisions }
+        let (loads, stores, dependent, random, divisions, branches) = shares;
+        Program { seed, loads, stores, dependent, random, pages, divisions, branches }
     })
 }
 
@@ -193,6 +209,10 @@ impl Program {
                 instruction.destinations = [register, 0];
                 if below(100) < self.divisions {
                     instruction.operation = Operation::Divide;
+                } else if below(100) < self.branches {
+                    instruction.destinations = [0; 2];
+                    instruction.branch = Branch::Conditional;
+                    instruction.taken = below(2) == 0;
                 }
             }
             machine.core.begin(&instruction);
@@ -233,15 +253,16 @@ fn compare(cases: u32, seed: u64) -> Tally {
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &seed);
     let mut runner = TestRunner::new_with_rng(config, rng);
     let tally = std::cell::RefCell::new(Tally::default());
-    let strategy = (choices(), program(), 0..PARAMETERS.len(), any::<bool>());
-    let outcome = runner.run(&strategy, |(choices, program, which, walkers_read_l2)| {
+    let strategy = (choices(), program(), 0..PARAMETERS.len());
+    let outcome = runner.run(&strategy, |(choices, program, which)| {
         let mut freer = choices.clone();
-        freer.0[which] = (freer.0[which] + 1).min(PARAMETERS[which].values.len() - 1);
-        if freer.0[which] == choices.0[which] {
+        let last = PARAMETERS[which].values.len() - 1;
+        freer.places[which] = (freer.places[which] + 1).min(last);
+        if freer.places[which] == choices.places[which] {
             return Ok(());
         }
-        let before = program.cycles(&choices.machine(walkers_read_l2));
-        let after = program.cycles(&freer.machine(walkers_read_l2));
+        let before = program.cycles(&choices.machine());
+        let after = program.cycles(&freer.machine());
         let ratio = after as f64 / before as f64;
         let mut tally = tally.borrow_mut();
         tally.pairs += 1;
@@ -273,9 +294,9 @@ fn rules_that_leave_events_out_change_no_time() {
     let config = Config { cases: 24, failure_persistence: None, ..Config::default() };
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[3; 32]);
     let mut runner = TestRunner::new_with_rng(config, rng);
-    let strategy = (choices(), program(), any::<bool>(), any::<bool>());
-    let outcome = runner.run(&strategy, |(choices, program, walkers_read_l2, has_own_cache)| {
-        let mut config = choices.machine(walkers_read_l2);
+    let strategy = (choices(), program(), any::<bool>());
+    let outcome = runner.run(&strategy, |(choices, program, has_own_cache)| {
+        let mut config = choices.machine();
         if has_own_cache {
             config.cache.l2.mshrs = 40;
             config.cache.l1i.mshrs = 4;
