@@ -51,4 +51,4 @@ pub use page_order::PageOrder;
 pub use pieces::{Piece, PieceUse};
 pub use tlbs::{WalkCounts, orders_with_entries, tlb_entries};
 pub use touched::TouchedRegions;
-pub use verdict::{Outcome, WORTH_EFFORT, speed_of};
+pub use verdict::{Outcome, speed_of};

@@ -1,11 +1,9 @@
 //! Verdict on large pages for a program, from timed runs.
 
-use perforate_records::{AdviceVerdict, SpeedRecord};
+use perforate_records::{AdviceVerdict, SpeedRecord, WORTH_EFFORT};
 
 use crate::ModelError;
 
-/// Least relative change of the speed that is worth an effort.
-pub const WORTH_EFFORT: f64 = 0.01;
 /// Relative gain that sampling must leave out before a small gain counts as known to be small.
 const MAY_BE: f64 = 0.05;
 /// Least additional memory, as a share of the program's, that counts as a cost.
@@ -39,6 +37,8 @@ pub struct Outcome {
     pub gain: SpeedRecord,
     /// Speed with translation that costs nothing over the speed as it is now; `None` if it was not timed.
     pub free: Option<SpeedRecord>,
+    /// Share of the page walks with 4KB pages that are the first access to a page, 0–1.
+    pub first_touch_share: f64,
     /// Speed as it is now over the speed with 4KB pages.
     pub gained: SpeedRecord,
     /// Large pages that the program has as it is now, at their peak.
@@ -55,7 +55,7 @@ impl Outcome {
         let Self { gain, gained, .. } = self;
         // What goes beyond free translation comes from where data lie in memory, which is by chance.
         let by_translation = self.free.filter(|free| free.speed < gain.speed);
-        if is_gain(&by_translation.unwrap_or(*gain)) {
+        if is_gain(&by_translation.unwrap_or(*gain).of_long_run(self.first_touch_share)) {
             return AdviceVerdict::Worth;
         }
         if self.large_pages_now > 0 {
@@ -94,6 +94,7 @@ mod tests {
         let outcome = Outcome {
             gain,
             free: None,
+            first_touch_share: 0.0,
             gained,
             large_pages_now,
             additional_bytes_now: cost,
@@ -138,6 +139,7 @@ mod tests {
             let outcome = Outcome {
                 gain: much,
                 free: Some(free),
+                first_touch_share: 0.0,
                 gained: none,
                 large_pages_now: 0,
                 additional_bytes_now: 0,
@@ -153,6 +155,27 @@ mod tests {
             AdviceVerdict::Worth,
             "more than large pages gain"
         );
+    }
+
+    /// A gain of 21 % counts if 1 % is left of it when each page has been touched.
+    #[test]
+    fn first_accesses_alone_are_not_worth_it() {
+        let (none, much) = (speed(1.0, 0.98, 1.02), speed(1.21, 1.13, 1.29));
+        let with = |first_touch_share| {
+            let outcome = Outcome {
+                gain: much,
+                free: None,
+                first_touch_share,
+                gained: none,
+                large_pages_now: 0,
+                additional_bytes_now: 0,
+                resident_bytes: 1000,
+            };
+            outcome.verdict()
+        };
+        assert_eq!(with(0.95), AdviceVerdict::Worth);
+        assert_eq!(with(0.96), AdviceVerdict::Unclear);
+        assert_eq!(with(1.0), AdviceVerdict::Unclear);
     }
 
     #[test]

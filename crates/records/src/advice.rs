@@ -14,7 +14,8 @@ pub enum AdviceVerdict {
     AlreadyOn,
     /// Large pages that the program has now gain nothing and cost memory.
     CostsMemory,
-    /// The predicted gain is worth an effort, but the error of the prediction is larger.
+    /// The predicted gain is worth an effort, but the error of the prediction is larger, or what remains of it in a
+    /// longer run is not worth an effort.
     Unclear,
     /// The gain is too small.
     NotWorth,
@@ -35,6 +36,9 @@ impl AdviceVerdict {
 /// Least number of data accesses of a trace on which a verdict rests. With fewer, each of some 2,000 entries of a
 /// second-level TLB serves less than 50 accesses, and most of what is timed is the program's start.
 pub const LEAST_ACCESSES: u64 = 100_000;
+
+/// Least relative change of the speed that is worth an effort.
+pub const WORTH_EFFORT: f64 = 0.01;
 
 /// Kind of evidence on which advice rests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -137,6 +141,20 @@ impl SpeedRecord {
             sampling_half_width: self.sampling_half_width * inverse(self.speed).powi(2),
             low: inverse(self.high),
             high: inverse(self.low),
+        }
+    }
+
+    /// Speed-up of a program that goes on for long: without the share (0–1) of the gain that first accesses to pages
+    /// bring, since each page has one, however long the program runs.
+    #[must_use]
+    pub fn of_long_run(&self, first_touch_share: f64) -> Self {
+        let repeated = 1.0 - first_touch_share;
+        let of_long_run = |speed: f64| 1.0 + (speed - 1.0) * repeated;
+        Self {
+            speed: of_long_run(self.speed),
+            sampling_half_width: self.sampling_half_width * repeated,
+            low: of_long_run(self.low),
+            high: of_long_run(self.high),
         }
     }
 
@@ -520,6 +538,15 @@ mod tests {
             );
         }
         assert_eq!(verdict(Unclear, found(1.1, 0.05, Some("no large page"))), (Unclear, None));
+    }
+
+    #[test]
+    fn a_long_run_keeps_the_gain_that_is_not_of_first_accesses() {
+        let gain = SpeedRecord { speed: 1.08, sampling_half_width: 0.04, low: 0.96, high: 1.2 };
+        assert_eq!(gain.of_long_run(0.0), gain);
+        assert_eq!(gain.of_long_run(1.0), SpeedRecord::SAME);
+        let half = SpeedRecord { speed: 1.04, sampling_half_width: 0.02, low: 0.98, high: 1.1 };
+        assert_eq!(gain.of_long_run(0.5), half);
     }
 
     #[test]

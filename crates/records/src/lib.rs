@@ -32,7 +32,7 @@ mod vocabulary;
 pub use advice::{
     AdviceArea, AdviceError, AdviceEvidence, AdvicePiece, AdvicePoint, AdviceRange, AdviceRecord,
     AdviceRisk, AdviceRun, AdviceSize, AdviceStep, AdviceVerdict, EvidenceKind, LEAST_ACCESSES,
-    RankedMemory, SpeedRecord,
+    RankedMemory, SpeedRecord, WORTH_EFFORT,
 };
 pub use batches::Batches;
 pub use contents::{ContentsPoint, EntryCounts};

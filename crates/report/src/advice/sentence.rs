@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use perforate_records::{
-    AdviceRecord, AdviceRun, AdviceVerdict, EvidenceKind, LEAST_ACCESSES, SpeedRecord,
+    AdviceRecord, AdviceRun, AdviceVerdict, EvidenceKind, LEAST_ACCESSES, SpeedRecord, WORTH_EFFORT,
 };
 
 use super::{measured_verdict, more_memory, planned_pages, ranking};
@@ -62,7 +62,10 @@ fn simulated_verdict(record: &AdviceRecord) -> String {
             record.gained.map_or_else(|| "1×".to_owned(), speed)
         ),
         AdviceVerdict::Unclear => {
-            let reason = if gain.low > 1.0 {
+            let of_long_run = gain.of_long_run(record.first_touch_share.unwrap_or(0.0));
+            let reason = if gain.low > 1.0 && of_long_run.speed - 1.0 < WORTH_EFFORT {
+                "First accesses to pages bring nearly all of the gain, and only once."
+            } else if gain.low > 1.0 {
                 "Translation has less part in that than the error of the prediction: the rest comes from where data \
                  lie in memory, which is another place in every run."
             } else if can_measure {
@@ -395,6 +398,17 @@ mod tests {
         assert!(
             unclear.starts_with("Not clear: 1.030× (0.990 to 1.060) for 38.0 MB more"),
             "{unclear}"
+        );
+        let once = AdviceRecord {
+            first_touch_share: Some(0.97),
+            ..record(AdviceVerdict::Unclear, (1.2, 1.1, 1.3))
+        };
+        let text = verdict(&once);
+        assert!(
+            text.ends_with(
+                ". First accesses to pages bring nearly all of the gain, and only once."
+            ),
+            "{text}"
         );
         let none = AdviceRecord { gain: None, ..record(AdviceVerdict::Ranking, (1.0, 1.0, 1.0)) };
         assert!(verdict(&none).contains("A ranking"));

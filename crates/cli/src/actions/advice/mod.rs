@@ -198,6 +198,7 @@ fn assemble(
     let outcome = gain.zip(gained).map(|(gain, gained)| Outcome {
         gain,
         free: speed(&timed.free_over_now()),
+        first_touch_share: first_touch_share(analysis).unwrap_or(0.0),
         gained,
         large_pages_now: timed.large_pages_now(),
         additional_bytes_now: timed.additional_bytes_now(),
@@ -259,8 +260,6 @@ fn evidence_record(
     run: &ResolvedRun,
     analysis: &Analysis,
 ) -> AdviceRecord {
-    let WalkCounts { walks, first_walks } = analysis.base;
-    let all_walks = walks + first_walks;
     AdviceRecord {
         evidence: AdviceEvidence {
             kind: EvidenceKind::Trace,
@@ -272,10 +271,17 @@ fn evidence_record(
         failure: question.failure.clone().or_else(|| analysis.failure.clone()),
         machine: run.machine.name.clone(),
         now: question.now.to_string(),
-        first_touch_share: (all_walks > 0).then(|| first_walks as f64 / all_walks as f64),
+        first_touch_share: first_touch_share(analysis),
         version: env!("CARGO_PKG_VERSION").into(),
         ..AdviceRecord::default()
     }
+}
+
+/// Share of the page walks with 4KB pages that are the first access to a page; `None` without walks.
+fn first_touch_share(analysis: &Analysis) -> Option<f64> {
+    let WalkCounts { walks, first_walks } = analysis.base;
+    let all = walks + first_walks;
+    (all > 0).then(|| first_walks as f64 / all as f64)
 }
 
 /// Describes the extent of the evidence.

@@ -1,7 +1,7 @@
 //! Timed runs: the program as it is, with 4KB pages, with large pages, with free translation, as recommended.
 
-use perforate_advice::{PageOrder, WORTH_EFFORT};
-use perforate_records::{AdviceRecord, AdviceRun, SpeedRecord};
+use perforate_advice::PageOrder;
+use perforate_records::{AdviceRecord, AdviceRun, SpeedRecord, WORTH_EFFORT};
 use perforate_sim::{AdvisedRanges, Composition, ResolvedRun, RunResult, SimError, run};
 
 use super::defaults::changed;
