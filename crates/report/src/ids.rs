@@ -29,6 +29,7 @@ names! {
         MAPPED_BYTES = "mapped_bytes";
         OPERATING_SYSTEM_BACKGROUND_CYCLES = "operating_system_background_cycles";
         OPERATING_SYSTEM_CYCLES = "operating_system_cycles";
+        OPERATING_SYSTEM_CYCLES_SWAPPING = "operating_system_cycles_swapping";
         PAGE_WALKERS_BUSY = "page_walkers_busy";
         PERFORATED_PAGES = "perforated_pages";
         REFERENCES_PER_WALK = "references_per_walk";

@@ -201,6 +201,9 @@ pub struct ProcessorModels {
 }
 
 impl Machine {
+    /// Keys of machine files that can be set and stand in no section.
+    pub const KEYS_OUTSIDE_SECTIONS: [&str; 1] = ["page_table_levels"];
+
     /// Value by which [`MachineFile::set`] removes a key.
     pub const ABSENT: &'static str = "absent";
 

@@ -40,6 +40,12 @@ impl Queue {
         (self.taken + count.min(self.entries)).checked_sub(self.entries + 1)
     }
 
+    /// True if `count` more entries are free.
+    #[inline]
+    pub(crate) fn has_room(&self, count: u64) -> bool {
+        self.taken + count <= self.released + self.entries
+    }
+
     /// Allocates the next `count` entries of the queue.
     #[inline]
     pub(crate) fn take(&mut self, count: u64) {

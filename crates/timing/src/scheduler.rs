@@ -36,6 +36,12 @@ impl Scheduler {
         self.free() == 0
     }
 
+    /// True if `count` more instructions may wait for an issue cycle that is not known.
+    #[inline]
+    pub(crate) fn has_room(&self, count: usize) -> bool {
+        self.waiting.saturating_add(count) <= self.entries
+    }
+
     /// Number of entries that are not in use, counting those whose instruction may have issued by now as used.
     #[inline]
     pub(crate) fn free(&self) -> usize {

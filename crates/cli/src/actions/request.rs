@@ -33,7 +33,7 @@ impl RunRequest {
     /// Copies the request with another value of an option or machine key.
     ///
     /// # Errors
-    /// An invalid value, or an unknown option. A name without a dot cannot be a machine key.
+    /// An invalid value, or an unknown option. Of names without a dot, few are machine keys.
     pub fn with(&self, key: &str, value: &str) -> Result<Self, WithError> {
         let all = RunSpec::keys();
         let name = key.replace('_', "-");
@@ -42,8 +42,9 @@ impl RunRequest {
             given.replace(name, value);
             return Self::new(given, self.settings.clone()).map_err(WithError::Value);
         }
-        if !key.contains('.') {
-            let names: Vec<&str> = all.iter().map(|known| known.name.as_str()).collect();
+        if !key.contains('.') && !Machine::KEYS_OUTSIDE_SECTIONS.contains(&key) {
+            let names = all.iter().map(|known| known.name.as_str());
+            let names: Vec<&str> = names.chain(Machine::KEYS_OUTSIDE_SECTIONS).collect();
             return Err(WithError::Key(ConfigError::unknown_key(key, &names)));
         }
         let mut changed = self.clone();
@@ -160,6 +161,8 @@ mod tests {
         assert_eq!(changed.machine().unwrap().tlb.l2.entries, 3072);
         let changed = changed.with("host_memory", "9G").unwrap();
         assert_eq!(changed.spec, request(&[("memory", "8G"), ("host-memory", "9G")]).spec);
+        let changed = changed.with("page_table_levels", "5").unwrap();
+        assert_eq!(changed.machine().unwrap().page_table_levels, 5);
         let Err(WithError::Key(problem)) = changed.with("memori", "1G") else { panic!() };
         assert_eq!(problem.to_string(), "there is no \"memori\"; did you mean memory?");
         assert!(matches!(changed.with("memory", "much"), Err(WithError::Value(_))));

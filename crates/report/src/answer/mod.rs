@@ -87,6 +87,7 @@ pub(crate) fn answer(comparison: &Comparison<'_>) -> Vec<Sentence> {
         return known.into_iter().flatten().collect();
     }
     let found = [
+        swapping(comparison),
         cost.map(|cost| cost_sentence(comparison, cost).plain(cost_end(cost, gains))),
         cold_misses(comparison, cost),
         few_windows(comparison),
@@ -108,6 +109,25 @@ fn too_little(comparison: &Comparison<'_>, cost: Option<Cost>) -> Option<Sentenc
     is_told.then(|| {
         let sentence = Sentence::default().strong("Too little to tell");
         sentence.plain(": a note below says why this run cannot tell schemes apart.")
+    })
+}
+
+/// Share of the time, 0–1, from which on swapping decides how fast a program is.
+const MOST_OF_THE_TIME: f64 = 0.5;
+
+/// Returns the sentence on memory that is too small, so that the program waits for swap most of the time; `None` for
+/// other runs.
+fn swapping(comparison: &Comparison<'_>) -> Option<Sentence> {
+    let scheme = &comparison.schemes[comparison.reference];
+    let all = scheme.counter(ids::CYCLES_WITH_OPERATING_SYSTEM).filter(|&all| all > 0.0)?;
+    let share = scheme.counter(ids::OPERATING_SYSTEM_CYCLES_SWAPPING)? / all;
+    (share > MOST_OF_THE_TIME).then(|| {
+        let sentence =
+            Sentence::default().strong(format!("Swapping takes {}", format::percent(share)));
+        sentence.plain(format!(
+            " of the time with {}, as memory is too small. It is not in the figures that follow.",
+            scheme.name
+        ))
     })
 }
 

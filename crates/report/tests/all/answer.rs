@@ -152,6 +152,22 @@ fn what_large_pages_save_of_the_kernels_work_is_said() {
     );
 }
 
+/// 40,000 cycles of the program, and as many and more of swapping.
+#[test]
+fn swapping_comes_first_where_it_takes_most_of_the_time() {
+    let first = |swapping: u64| {
+        let counters = json!({
+            "cycles_with_operating_system": 40_000 + swapping,
+            "operating_system_cycles_swapping": swapping,
+        });
+        flat(&shown(&[run("4k", [4000; 10], [400; 10], counters)], 100, Rows::Main))
+    };
+    let told = "Swapping takes 75.0 % of the time with 4k, as memory is too small. It is not in the figures that follow. ";
+    let text = first(120_000);
+    assert!(text.starts_with(told), "{text}");
+    assert!(!first(40_000).contains("Swapping takes"), "half of it is not most of it");
+}
+
 #[test]
 fn what_is_always_busy_is_named() {
     let counters = json!({

@@ -1,10 +1,10 @@
 //! The path behind a mispredicted branch that waits for a load.
 //!
 //! A trace has no wrong paths. But most of them soon join the right one: behind the `if`, or with the next
-//! repetition of a loop. So the instructions of the right path are followed, as far as the reorder buffer and the
-//! load queue reach. What they load is begun as soon as its address is known: translation, then lines. Whenever a
-//! value comes that an address on the path may depend on, the path is followed again from the branch: what has begun
-//! is not begun twice. Other mispredicted branches on the path are taken as predicted right.
+//! repetition of a loop. So the instructions of the right path are followed, as far as the reorder buffer, the queues
+//! and the scheduler have room for them. What they load is begun as soon as its address is known: translation, then
+//! lines. Whenever a value comes that an address on the path may depend on, the path is followed again from the branch:
+//! what has begun is not begun twice. Other mispredicted branches on the path are taken as predicted right.
 //!
 //! The instructions themselves are fetched and dispatched when the branch is resolved, and find what is there or on
 //! its way. Then the next branch that is mispredicted may wait, and its path is followed in the same way.
@@ -30,9 +30,10 @@ pub(super) struct WrongPath {
     is_due: bool,
     /// Registers as the next instruction on the path reads them.
     registers: Registers,
-    /// Loads that may still be begun, of `most_loads`.
-    loads_left: u32,
-    most_loads: u32,
+    /// Loads and stores on the path so far, and instructions on it that wait for a value.
+    loads: u64,
+    stores: u64,
+    waiting: usize,
 }
 
 impl WrongPath {
@@ -46,8 +47,9 @@ impl WrongPath {
             lacks: Vec::new(),
             is_due: false,
             registers: Registers::new(),
-            loads_left: 0,
-            most_loads: config.core.load_queue_entries,
+            loads: 0,
+            stores: 0,
+            waiting: 0,
         };
         config.branch_predictor.follows_wrong_path.then(|| Box::new(path))
     }
@@ -80,11 +82,11 @@ impl Core {
     pub(super) fn look_ahead(&mut self) {
         let Some(mut path) = self.wrong_path.take() else { return };
         if let Some(branch) = self.unresolved_branch() {
-            let Instructions { handed, reorder_buffer, .. } = self.instructions;
+            let Instructions { handed, oldest, reorder_buffer, .. } = self.instructions;
             if path.branch != branch || path.is_due {
                 self.begin_path_behind(branch, &mut path);
             }
-            while path.next < handed.min(branch + reorder_buffer) && self.follow(&mut path) {}
+            while path.next < handed.min(oldest + reorder_buffer) && self.follow(&mut path) {}
         }
         self.wrong_path = Some(path);
     }
@@ -108,16 +110,22 @@ impl Core {
         path.lacks.clear();
         path.is_due = false;
         path.registers = self.instructions.registers.clone();
-        path.loads_left = path.most_loads;
+        (path.loads, path.stores, path.waiting) = (0, 0, 0);
     }
 
     /// Follows the next instruction on the path; returns false if the path ends before it.
     fn follow(&mut self, path: &mut WrongPath) -> bool {
         let number = path.next;
         let demand = self.demands.at(path.demand, number);
-        if demand.flags & SERIALIZES != 0 {
+        let (loads, stores) =
+            (path.loads + u64::from(demand.loads), path.stores + u64::from(demand.stores));
+        let has_room = self.load_queue.has_room(loads)
+            && self.store_queue.has_room(stores)
+            && self.scheduler.has_room(path.waiting + 1);
+        if demand.flags & SERIALIZES != 0 || !has_room {
             return false;
         }
+        (path.loads, path.stores) = (loads, stores);
         path.next += 1;
         path.demand = path.demand.wrapping_add(demand.is_demanding().into());
         let operands = self.instructions.entries[number].operands;
@@ -133,6 +141,7 @@ impl Core {
                 addresses = addresses.max(ready);
             }
         }
+        path.waiting += usize::from(issue == UNKNOWN);
         if demand.hits > 0 {
             issue = issue.max(addresses.saturating_add(self.accesses.hit_cycles));
         }
@@ -145,9 +154,7 @@ impl Core {
         }
         let result = issue.saturating_add(self.instructions.latency(operands, demand.loads > 0));
         path.registers.write(number, operands.destinations, result);
-        let has_room = path.loads_left >= demand.loads.into();
-        path.loads_left = path.loads_left.saturating_sub(demand.loads.into());
-        if addresses != UNKNOWN && has_room {
+        if addresses != UNKNOWN {
             self.start_ahead(demand.first_access, addresses.max(self.shared.agenda.now));
         }
         true

@@ -229,11 +229,31 @@ fn loads_behind_a_mispredicted_branch_begin_when_their_addresses_come() {
     }
 }
 
-/// With an entry in the load queue for one of two loads, or one in the reorder buffer, the second is not begun.
+/// Instructions on a wrong path need the entries that those on the right one need. A load, the branch that waits for it,
+/// and two loads behind that: with room for one of them, the second begins in cycle 91, behind the resolved branch.
 #[test]
-fn a_wrong_path_is_followed_as_far_as_the_queues_reach() {
+fn a_wrong_path_is_followed_as_far_as_the_queues_have_room() {
     const MISS: u64 = L1 + L2 + DRAM;
-    let cycles = |shrink: fn(&mut TimingConfig)| {
+    const BEHIND: u64 = MISS + 1 + 15;
+    type Shrink = (&'static str, fn(&mut TimingConfig), u64);
+    let shrinks: [Shrink; 7] = [
+        ("enough of everything", |_| (), BEHIND + L1),
+        ("load queue: both", |config| config.core.load_queue_entries = 3, BEHIND + L1),
+        ("load queue: one", |config| config.core.load_queue_entries = 2, BEHIND + MISS),
+        (
+            "load queue: one at a time",
+            |config| config.core.load_queue_entries = 1,
+            BEHIND + 2 * MISS,
+        ),
+        ("reorder buffer: both", |config| config.core.reorder_buffer_entries = 4, BEHIND + L1),
+        ("reorder buffer: one", |config| config.core.reorder_buffer_entries = 3, BEHIND + MISS),
+        (
+            "scheduler: the branch and one",
+            |config| config.core.scheduler_entries = Some(2),
+            BEHIND + L1,
+        ),
+    ];
+    for (what, shrink, cycles) in shrinks {
         let mut config = config();
         config.branch_predictor.follows_wrong_path = true;
         shrink(&mut config);
@@ -242,11 +262,36 @@ fn a_wrong_path_is_followed_as_far_as_the_queues_reach() {
         machine.run(Instruction { sources: [1, 0, 0, 0], ..conditional(true) });
         machine.plain_load(1, 0, 2);
         machine.plain_load(2, 0, 3);
+        assert_eq!(machine.cycles(), cycles, "{what}");
+    }
+}
+
+/// The branch and an instruction on the path wait for a load: with two entries of the scheduler, the load behind them
+/// cannot be dispatched, with three it begins at once. Two stores have room in a store queue of two, and not in one of
+/// one.
+#[test]
+fn instructions_that_wait_on_a_wrong_path_hold_entries() {
+    const MISS: u64 = L1 + L2 + DRAM;
+    const BEHIND: u64 = MISS + 1 + 15;
+    let cycles = |then: fn(&mut Machine), scheduler, stores| {
+        let mut config = config();
+        config.branch_predictor.follows_wrong_path = true;
+        config.core.scheduler_entries = scheduler;
+        config.core.store_queue_entries = stores;
+        let mut machine = Machine::new(&config);
+        machine.plain_load(0, 0, 1);
+        machine.run(Instruction { sources: [1, 0, 0, 0], ..conditional(true) });
+        then(&mut machine);
+        machine.plain_load(1, 0, 2);
         machine.cycles()
     };
-    assert_eq!(cycles(|_| ()), MISS + 1 + 15 + L1);
-    assert_eq!(cycles(|config| config.core.load_queue_entries = 1), MISS + 1 + 15 + L1 + MISS);
-    assert_eq!(cycles(|config| config.core.reorder_buffer_entries = 2), MISS + 1 + 15 + MISS);
+    let waiting: fn(&mut Machine) = |machine| machine.run(integer(1, 9));
+    assert_eq!(cycles(waiting, Some(3), 8), BEHIND + L1);
+    assert_eq!(cycles(waiting, Some(2), 8), BEHIND + MISS);
+    let stores: fn(&mut Machine) = |machine| (0..2).for_each(|_| machine.store(3, 0));
+    assert_eq!(cycles(stores, None, 2), BEHIND + L1);
+    // The second store waits until the first is written.
+    assert_eq!(cycles(stores, None, 1), BEHIND + 1 + MISS + MISS);
 }
 
 #[test]
