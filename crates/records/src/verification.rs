@@ -223,10 +223,15 @@ impl Verification {
         matches!(measured.worth(), Worth::Gain | Worth::Loss).then_some(error)
     }
 
-    /// Median of a value over the runs with or without the advice; `None` without runs.
-    pub fn median(&self, is_advised: bool, value: impl Fn(&VerifiedRun) -> f64) -> Option<f64> {
+    /// Median of a value over the runs with or without the advice; `None` without runs, or if one of them lacks the
+    /// value.
+    pub fn median(
+        &self,
+        is_advised: bool,
+        value: impl Fn(&VerifiedRun) -> Option<f64>,
+    ) -> Option<f64> {
         let runs = self.runs.iter().filter(|run| run.is_advised == is_advised);
-        let mut values: Vec<f64> = runs.map(value).collect();
+        let mut values: Vec<f64> = runs.map(value).collect::<Option<_>>()?;
         values.sort_by(f64::total_cmp);
         let last = values.len().checked_sub(1)?;
         Some(f64::midpoint(values[last / 2], values[values.len() / 2]))
@@ -235,9 +240,8 @@ impl Verification {
     /// Pages of the area with this index: medians over the runs with or without the advice.
     pub fn pages(&self, is_advised: bool, area: usize) -> AreaPages {
         let median = |bytes: fn(&AreaPages) -> u64| {
-            let of =
-                |run: &VerifiedRun| run.areas.get(area).map_or(0.0, |pages| bytes(pages) as f64);
-            self.median(is_advised, of).unwrap_or(0.0) as u64
+            let of = |run: &VerifiedRun| run.areas.get(area).map(|pages| bytes(pages) as f64);
+            self.median(is_advised, |run| Some(of(run).unwrap_or(0.0))).unwrap_or(0.0) as u64
         };
         AreaPages {
             resident_bytes: median(|pages| pages.resident_bytes),
@@ -254,7 +258,7 @@ impl Verification {
             seconds.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), value| {
                 (least.min(*value), most.max(*value))
             });
-        Some((most - least) / self.median(is_advised, |run| run.seconds(clock))?)
+        Some((most - least) / self.median(is_advised, |run| Some(run.seconds(clock)))?)
     }
 }
 
@@ -354,8 +358,9 @@ mod tests {
             effect_error: None,
             notes: Vec::new(),
         };
-        let median =
-            |clock| [false, true].map(|kind| found.median(kind, |run| run.seconds(clock)).unwrap());
+        let median = |clock| {
+            [false, true].map(|kind| found.median(kind, |run| Some(run.seconds(clock))).unwrap())
+        };
         assert_eq!(median(Clock::Processor), [3.0, 2.5]);
         assert_eq!(median(Clock::User), [2.25, 1.875]);
         assert_eq!(median(Clock::Wall), [30.0, 25.0]);

@@ -249,11 +249,7 @@ impl ResolvedRun {
     }
 
     fn run_options(&self, metadata: &SourceMetadata, warmup: Option<u64>) -> RunOptions {
-        let fifth = match metadata.setup_until {
-            None => metadata.instructions.unwrap_or(0) / 5,
-            Some(_) => 0, // The set-up warms caches and TLBs.
-        };
-        let warmup = warmup.unwrap_or(fifth);
+        let warmup = warmup.or_else(|| metadata.default_warmup()).unwrap_or(0);
         let implicit_maps = !metadata.has_events;
         let system = SystemOptions {
             check: self.measuring.check,
@@ -278,10 +274,7 @@ impl ResolvedRun {
         if let Some(truncation) = source.truncated() {
             notes.push(format!("the trace is incomplete: {truncation}"));
         }
-        if self.measuring.warmup.is_none()
-            && metadata.instructions.is_none()
-            && metadata.setup_until.is_none()
-        {
+        if self.measuring.warmup.is_none() && metadata.default_warmup().is_none() {
             notes.push(NO_WARMUP.into());
         }
         notes.extend(recording_notes(metadata));

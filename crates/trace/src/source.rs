@@ -63,6 +63,17 @@ pub struct SourceMetadata {
     pub assumptions: Vec<String>,
 }
 
+impl SourceMetadata {
+    /// Instructions of a run's warm-up by default: a fifth of the source, or none after a set-up, which warms caches
+    /// and TLBs itself. `None` if the length of the source is not known.
+    pub fn default_warmup(&self) -> Option<u64> {
+        match self.setup_until {
+            Some(_) => Some(0),
+            None => self.instructions.map(|instructions| instructions / 5),
+        }
+    }
+}
+
 pub(crate) fn is_zero(count: &u64) -> bool {
     *count == 0
 }

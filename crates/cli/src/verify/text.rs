@@ -15,17 +15,17 @@ const VALUE: usize = 17;
 /// Resident memory in bytes below which an area has no line.
 const LEAST_BYTES: u64 = 1 << 20;
 
-/// Quantity of a run: its name, its value (not a number if it is not known), and the format of the value.
-type Quantity = (&'static str, fn(&VerifiedRun) -> f64, fn(f64) -> String);
+/// Quantity of a run: its name, its value if that is known, and the format of the value.
+type Quantity = (&'static str, fn(&VerifiedRun) -> Option<f64>, fn(f64) -> String);
 
 const QUANTITIES: [Quantity; 5] = [
-    ("processor time, s", |run| run.seconds(Clock::Processor), |value| format!("{value:.3}")),
-    ("of that, in the kernel, s", |run| run.system_seconds, |value| format!("{value:.3}")),
-    ("elapsed time, s", |run| run.wall_seconds, |value| format!("{value:.3}")),
-    ("page faults", |run| run.page_faults as f64, |value| format!("{value:.0}")),
+    ("processor time, s", |run| Some(run.seconds(Clock::Processor)), |value| format!("{value:.3}")),
+    ("of that, in the kernel, s", |run| Some(run.system_seconds), |value| format!("{value:.3}")),
+    ("elapsed time, s", |run| Some(run.wall_seconds), |value| format!("{value:.3}")),
+    ("page faults", |run| Some(run.page_faults as f64), |value| format!("{value:.0}")),
     (
         "largest resident memory",
-        |run| run.max_resident_bytes.map_or(f64::NAN, |bytes| bytes as f64),
+        |run| run.max_resident_bytes.map(|bytes| bytes as f64),
         |value| format!("{:.0} MB", value / f64::from(1 << 20)),
     ),
 ];
@@ -41,9 +41,6 @@ pub fn tables(found: &Verification) -> String {
     for (name, value, format) in QUANTITIES {
         let [before, after] = [false, true].map(|advised| found.median(advised, value));
         let (Some(before), Some(after)) = (before, after) else { continue };
-        if before.is_nan() || after.is_nan() {
-            continue;
-        }
         let ratio = if after > 0.0 { format!("{:.3}", before / after) } else { "–".into() };
         text += &line(name, [&format(before), &format(after), &ratio]);
     }
@@ -53,7 +50,8 @@ pub fn tables(found: &Verification) -> String {
         .flat_map(|run| run.counters.keys())
         .collect::<std::collections::BTreeSet<_>>()
     {
-        let value = |run: &VerifiedRun| run.counters.get(name).map_or(0.0, |count| *count as f64);
+        let value =
+            |run: &VerifiedRun| Some(run.counters.get(name).map_or(0.0, |count| *count as f64));
         let [before, after] =
             [false, true].map(|advised| found.median(advised, value).unwrap_or(0.0));
         let ratio = if after > 0.0 { format!("{:.3}", before / after) } else { "–".into() };

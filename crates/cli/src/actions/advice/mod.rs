@@ -117,14 +117,9 @@ const CANCELLATION_INTERVAL: Duration = Duration::from_millis(100);
 fn analyse(run: &ResolvedRun, observer: &mut dyn AdviceObserver) -> Result<Analysis, Failure> {
     observer.on_stage("analysing", "instructions");
     let mut source = open_workload(&run.workload, &run.memory, run.seed)?;
-    let metadata = source.metadata();
-    let fifth = match metadata.setup_until {
-        None => metadata.instructions.unwrap_or(0) / 5,
-        Some(_) => 0,
-    };
     let warmup = match run.measuring.warmup {
         Some(WarmupLength::Instructions(instructions)) => instructions,
-        Some(WarmupLength::Detected) | None => fifth,
+        Some(WarmupLength::Detected) | None => source.metadata().default_warmup().unwrap_or(0),
     };
     let threads = thread::available_parallelism().map_or(1, |threads| threads.get());
     // The analysis reports from several threads, the observer belongs to this one.
