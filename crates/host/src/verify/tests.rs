@@ -153,7 +153,7 @@ fn a_part_of_a_mapping_gets_large_pages_and_nothing_else() {
         assert!(rest.resident_bytes >= AREA_BYTES as u64, "{rest:?}");
         assert_eq!(rest.large_bytes, 0);
     }
-    let faults = |is_advised| found.median(is_advised, |run| run.page_faults as f64).unwrap();
+    let faults = |is_advised| found.median(is_advised, |run| Some(run.page_faults as f64)).unwrap();
     assert!(faults(true) + 500.0 < faults(false), "a 2MB page takes one fault instead of 512");
     assert!(found.notes.iter().all(|note| !note.contains("did not follow")), "{:?}", found.notes);
 }
