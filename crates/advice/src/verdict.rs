@@ -157,7 +157,7 @@ mod tests {
         );
     }
 
-    /// A gain of 21 % counts if 1 % is left of it when each page has been touched.
+    /// A gain of 21 % counts if 1 % remains in a long run.
     #[test]
     fn first_accesses_alone_are_not_worth_it() {
         let (none, much) = (speed(1.0, 0.98, 1.02), speed(1.21, 1.13, 1.29));

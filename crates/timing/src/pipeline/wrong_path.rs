@@ -23,16 +23,18 @@ pub(super) struct WrongPath {
     demand: u32,
     /// Cycles of dispatch, if the branch had been predicted right.
     dispatch: InOrder,
-    /// Numbers of the instructions whose results the path lacked when it was followed last: older ones than the
-    /// branch, and loads on the path.
+    /// Numbers of the instructions whose results the path lacked when it was followed last: instructions older than
+    /// the branch, and loads on the path.
     lacks: Vec<u64>,
     /// One of these results has come since.
     is_due: bool,
     /// Registers as the next instruction on the path reads them.
     registers: Registers,
-    /// Loads and stores on the path so far, and instructions on it that wait for a value.
+    /// Loads on the path so far.
     loads: u64,
+    /// Stores on the path so far.
     stores: u64,
+    /// Instructions on the path that wait for a value of a register.
     waiting: usize,
 }
 
@@ -91,8 +93,8 @@ impl Core {
         self.wrong_path = Some(path);
     }
 
-    /// Has the path followed again if it lacked the result of instruction `number`, which is known now. That of a load
-    /// on the path is its data.
+    /// Has the path followed again if it lacked the result of instruction `number`, which is known now. The result of a
+    /// load on the path is its data.
     #[inline]
     pub(super) fn comes_for_wrong_path(&mut self, number: u64) {
         if let Some(path) = &mut self.wrong_path
