@@ -85,22 +85,26 @@ mod tests {
         SpeedRecord { speed, sampling_half_width: 0.0, low, high }
     }
 
+    /// An outcome of a program that has no large pages now.
+    fn outcome(gain: SpeedRecord) -> Outcome {
+        Outcome {
+            gain,
+            free: None,
+            first_touch_share: 0.0,
+            gained: speed(1.0, 0.98, 1.02),
+            large_pages_now: 0,
+            additional_bytes_now: 0,
+            resident_bytes: 1000,
+        }
+    }
+
     fn verdict(
         gain: SpeedRecord,
         gained: SpeedRecord,
         large_pages_now: u64,
         cost: u64,
     ) -> AdviceVerdict {
-        let outcome = Outcome {
-            gain,
-            free: None,
-            first_touch_share: 0.0,
-            gained,
-            large_pages_now,
-            additional_bytes_now: cost,
-            resident_bytes: 1000,
-        };
-        outcome.verdict()
+        Outcome { gained, large_pages_now, additional_bytes_now: cost, ..outcome(gain) }.verdict()
     }
 
     #[test]
@@ -134,19 +138,8 @@ mod tests {
     /// A gain beyond that of free translation does not count.
     #[test]
     fn free_translation_bounds_what_is_worth_it() {
-        let (none, much) = (speed(1.0, 0.98, 1.02), speed(1.21, 1.13, 1.29));
-        let with = |free| {
-            let outcome = Outcome {
-                gain: much,
-                free: Some(free),
-                first_touch_share: 0.0,
-                gained: none,
-                large_pages_now: 0,
-                additional_bytes_now: 0,
-                resident_bytes: 1000,
-            };
-            outcome.verdict()
-        };
+        let much = speed(1.21, 1.13, 1.29);
+        let with = |free| Outcome { free: Some(free), ..outcome(much) }.verdict();
         assert_eq!(with(speed(1.003, 1.001, 1.006)), AdviceVerdict::Unclear);
         assert_eq!(with(speed(1.05, 0.99, 1.06)), AdviceVerdict::Unclear);
         assert_eq!(with(speed(1.05, 1.02, 1.06)), AdviceVerdict::Worth);
@@ -160,19 +153,8 @@ mod tests {
     /// A gain of 21 % counts if 1 % remains in a long run.
     #[test]
     fn first_accesses_alone_are_not_worth_it() {
-        let (none, much) = (speed(1.0, 0.98, 1.02), speed(1.21, 1.13, 1.29));
-        let with = |first_touch_share| {
-            let outcome = Outcome {
-                gain: much,
-                free: None,
-                first_touch_share,
-                gained: none,
-                large_pages_now: 0,
-                additional_bytes_now: 0,
-                resident_bytes: 1000,
-            };
-            outcome.verdict()
-        };
+        let much = speed(1.21, 1.13, 1.29);
+        let with = |first_touch_share| Outcome { first_touch_share, ..outcome(much) }.verdict();
         assert_eq!(with(0.95), AdviceVerdict::Worth);
         assert_eq!(with(0.96), AdviceVerdict::Unclear);
         assert_eq!(with(1.0), AdviceVerdict::Unclear);

@@ -14,8 +14,8 @@ pub enum AdviceVerdict {
     AlreadyOn,
     /// Large pages that the program has now gain nothing and cost memory.
     CostsMemory,
-    /// The predicted gain is worth an effort, but the error of the prediction is larger, or what remains of it in a
-    /// longer run is not worth an effort.
+    /// The predicted gain is worth an effort, but the error of the prediction is larger than the gain, or a longer run
+    /// would gain too little.
     Unclear,
     /// The gain is too small.
     NotWorth,

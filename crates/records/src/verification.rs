@@ -223,8 +223,8 @@ impl Verification {
         matches!(measured.worth(), Worth::Gain | Worth::Loss).then_some(error)
     }
 
-    /// Median of a value over the runs with or without the advice; `None` without runs, or if one of them lacks the
-    /// value.
+    /// Median of a value over the runs with or without the advice; `None` without runs, or if the value of some run is
+    /// not known.
     pub fn median(
         &self,
         is_advised: bool,
@@ -240,8 +240,9 @@ impl Verification {
     /// Pages of the area with this index: medians over the runs with or without the advice.
     pub fn pages(&self, is_advised: bool, area: usize) -> AreaPages {
         let median = |bytes: fn(&AreaPages) -> u64| {
-            let of = |run: &VerifiedRun| run.areas.get(area).map(|pages| bytes(pages) as f64);
-            self.median(is_advised, |run| Some(of(run).unwrap_or(0.0))).unwrap_or(0.0) as u64
+            let of =
+                |run: &VerifiedRun| run.areas.get(area).map_or(0.0, |pages| bytes(pages) as f64);
+            self.median(is_advised, |run| Some(of(run))).unwrap_or(0.0) as u64
         };
         AreaPages {
             resident_bytes: median(|pages| pages.resident_bytes),

@@ -13,7 +13,7 @@ use perforate_types::{
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-/// A random machine.
+/// A machine with random parts, where its walkers read, and whether it follows wrong paths.
 #[derive(Clone, Debug)]
 struct Choices {
     /// For each parameter the place of its value among the choices.
